@@ -187,6 +187,9 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
   if (plan.layout.trains_adapters())
     problems.emplace_back("layout.lora.rank: the engine trains all parameters; allowed: 0");
+  if (plan.layout.has_lengths())
+    problems.emplace_back(
+        "layout.packing.lengths: the engine trains on sequences of one length; allowed: none");
   if (plan.layout.packed_length > 0)
     problems.emplace_back("layout.packed_length: the engine does not pack sequences; allowed: 0");
   add_exchange_problems(plan.layout, problems);

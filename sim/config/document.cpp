@@ -58,6 +58,15 @@ bool has_json_name(std::string_view path) {
 
 }  // namespace
 
+std::string read_input(const std::string& path) {
+  std::string text = read_file(path);
+  if (text.size() > Tree::max_bytes)
+    throw InputError({path, 0, 0},
+                     fmt::format("the file is larger than {} MiB", Tree::max_bytes >> 20));
+  InputLog::note(path, text);
+  return text;
+}
+
 Document::Document(std::unique_ptr<Tree> tree) : tree_{std::move(tree)} {}
 Document::Document(Document&&) noexcept = default;
 Document& Document::operator=(Document&&) noexcept = default;

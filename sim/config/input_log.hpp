@@ -54,4 +54,7 @@ class InputLog {
   std::set<std::string> asked_;
 };
 
+// All of a file that is no document; a log hears of it. Throws InputError if it cannot be read.
+std::string read_input(const std::string& path);
+
 }  // namespace sim

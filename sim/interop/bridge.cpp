@@ -61,7 +61,8 @@ constexpr std::array model_keys{
              "kept activations are modelled as whole on every tensor-parallel rank"},
     KnownKey{"hierarchical_context_parallel_sizes", noted, "",
              "context parallelism is modelled in one level"},
-    KnownKey{"hybrid_context_parallel", noted, "", "context parallelism is modelled in one level"},
+    KnownKey{"hybrid_context_parallel", refused, "",
+             "sequences on different numbers of ranks are not modelled"},
     KnownKey{"tp_comm_overlap_cfg", noted, "", buffers_of_te},
     KnownKey{"tp_comm_overlap_rs_dgrad", noted, "", buffers_of_te},
     KnownKey{"tp_comm_bulk_dgrad", noted, "true", buffers_of_te},
@@ -88,7 +89,8 @@ constexpr std::array model_keys{
     KnownKey{"batch_invariant_mode", noted, "", "kernels are modelled at full speed"},
     KnownKey{"transformer_impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
-    KnownKey{"variable_seq_lengths", noted, "", "sequences are modelled as filled"},
+    KnownKey{"variable_seq_lengths", noted, "",
+             "sequences are modelled as filled: give their lengths, layout.packing.lengths"},
     KnownKey{"num_microbatches_with_partial_activation_checkpoints", noted, "",
              "every micro-batch is modelled alike"},
     // Of layers and modes that are refused above, or of generation.
@@ -719,12 +721,26 @@ Exported export_nemo(const Scenario& scenario) {
 
 namespace {
 
+// The lengths of what is packed are in the data (data/builders/gpt_sft.py at 067f987d).
+void note_packing(const ObjectReader& root, Imported& read) {
+  const std::optional<ValueReader> data = root.find("dataset");
+  if (!data || !data->is_object()) return;
+  const ObjectReader dataset = data->object();
+  for (const char* key : {"offline_packing_specs", "packed_sequence_specs"}) {
+    const std::optional<ValueReader> specs = dataset.find(key);
+    if (specs && !is_neutral(*specs, ""))
+      read.notes.push_back(
+          {"dataset",
+           "sequences are packed: give their lengths, layout.packing.lengths; forecast as filled"});
+  }
+}
+
 // The first layer that has the section decides on what it says of graphs and activations.
 void read_model_section(const ObjectReader& model, bool first, bool experts, MegatronConfig& config,
                         Imported& read) {
   if (!config.activation) read_activation(model, config);
   check_provider(model);
-  judge_experts(model, experts || config.num_experts.value_or(0) > 0, read);
+  judge_experts(model, experts, read);
   Text graphs;
   read_setting(model, "cuda_graph_impl", graphs);
   const bool said = graphs || model.has("cuda_graph_scope") || model.has("cuda_graph_modules");
@@ -760,17 +776,19 @@ Imported import_settings(const Document& yaml, const std::vector<ObjectReader>& 
       pass_over(layers[i], layers[above]);
   if (chain) read_hub_model(layers, request, read);
   Layout adapters;
+  const bool experts =
+      (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
+  note_packing(root, read);
   bool precise = false, adapted = false;
   for (const ObjectReader& layer : layers) {
     if (!precise) read_precision_recipe(layer, config);
     precise = precise || layer.has("mixed_precision");
     const std::optional<ValueReader> peft = layer.find("peft");
-    if (!adapted) read_peft(layer, adapters, read);
+    if (!adapted) read_peft(layer, experts, adapters, read);
     if (adapted && peft && peft->is_object()) peft->object().ignore_unknown();
     adapted = adapted || peft;
   }
   if (chain) read_recipe(*chain, config, read);
-  const bool experts = request.model && request.model->experts.count > 0;
   for (const ObjectReader& layer : layers)
     if (const std::optional<ValueReader> model = layer.find("model"); model && model->is_object())
       read_model_section(model->object(), &layer == &root, experts, config, read);
@@ -791,6 +809,7 @@ Imported import_settings(const Document& yaml, const std::vector<ObjectReader>& 
   Imported result = scenario_of_megatron(config, rules, request, root);
   result.layout.lora_rank = adapters.lora_rank;
   result.layout.lora_modules = adapters.lora_modules;
+  result.layout.expert_adapters = adapters.expert_adapters;
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;

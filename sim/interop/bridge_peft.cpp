@@ -27,9 +27,20 @@ void read_modules(const ObjectReader& peft, Layout& layout) {
   }
 }
 
+// LoRA.share_expert_adapters.
+void read_experts(const ObjectReader* peft, Layout& layout) {
+  const auto is_of_experts = [](LoraModule module) {
+    return module == LoraModule::linear_fc1 || module == LoraModule::linear_fc2;
+  };
+  if (std::ranges::none_of(layout.lora_modules, is_of_experts)) return;
+  Flag shared;
+  if (peft != nullptr) read_setting(*peft, "share_expert_adapters", shared);
+  layout.expert_adapters = shared.value_or(true) ? ExpertAdapters::shared : ExpertAdapters::each;
+}
+
 }  // namespace
 
-void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
+void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported& result) {
   const std::optional<ValueReader> value = root.find("peft");
   if (!value || is_neutral(*value, "")) return;
   layout.lora_rank = bridge_rank;
@@ -37,6 +48,7 @@ void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
     if (value->peek_text().value_or("") != "lora")
       value->problem(fmt::format("peft is '{}'; modelled: lora",
                                  value->peek_text().value_or("").substr(0, 80)));
+    if (experts) read_experts(nullptr, layout);
     return;
   }
   const ObjectReader peft = value->object();
@@ -50,12 +62,17 @@ void read_peft(const ObjectReader& root, Layout& layout, Imported& result) {
     peft.problem("_target_", fmt::format("is '{}'; modelled: LoRA", kind.substr(0, 80)));
   if (peft.has("dim")) layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));
   read_modules(peft, layout);
+  if (experts) read_experts(&peft, layout);
   constexpr std::array keys{
       KnownKey{"dropout", Verdict::noted, "0.0", "dropout of adapters is not modelled"},
       KnownKey{"a2a_experimental", Verdict::noted, "",
                "outputs of adapters are modelled as gathered"},
       KnownKey{"sequence_parallel_input_regather", Verdict::refused, "",
                "inputs of adapters are modelled as kept whole"},
+      KnownKey{"experts_shared_outer_loras", Verdict::refused, "",
+               "adapters of which experts share a factor are not modelled"},
+      KnownKey{"normalize_moe_lora", Verdict::refused, "",
+               "adapters of experts are modelled with the rank of the others"},
       KnownKey{"exclude_modules", Verdict::refused, "", "give target_modules instead"},
       KnownKey{"*"}};
   judge_keys(peft, keys, "peft.", result);

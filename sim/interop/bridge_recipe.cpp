@@ -74,7 +74,8 @@ class RecipeReader {
     helpers();
     precision();
     if (base.find("sft_") != std::string::npos || base.find("peft_") != std::string::npos)
-      note("dataset", "the lengths of packed sequences are not in the file: layout.packed_length");
+      note("dataset",
+           "the lengths of packed sequences are not in the file: layout.packing.lengths");
     if (base != "_pretrain_common" && base != "_sft_common" && base != "_peft_common")
       note("recipe", fmt::format("what {}() sets beside Megatron-Bridge's common settings is not "
                                  "read",

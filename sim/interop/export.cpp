@@ -107,6 +107,9 @@ void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refus
   if (layout.packed_length > 0)
     refusals.push_back(
         fmt::format("packed_length {}: sequences are written as filled", layout.packed_length));
+  if (layout.has_lengths())
+    refusals.push_back(fmt::format("packing.lengths {}: sequences are written as filled",
+                                   layout.packing_lengths.name));
   const bool megatron = target == Target::megatron || target == Target::nemo;
   if (layout.compute_dtype == DType::nvfp4 && !megatron)
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");

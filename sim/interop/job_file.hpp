@@ -30,8 +30,8 @@ struct JobFile {
   std::string flags;  // arguments of Megatron-DeepSpeed beside it; or empty
   // Name or file. REQUIRED: no file of a job says it, but for the name of one of mlperf.
   std::string cluster;
-  std::string recipe;                    // a function of a file in Python, of a file of several; or empty
-  std::string model;                     // name or file, where the file has none; or empty
+  std::string recipe;  // a function of a file in Python, of a file of several; or empty
+  std::string model;   // name or file, where the file has none; or empty
   std::vector<std::string> definitions;  // NAME=VALUE: variables that a script leaves open
   std::vector<std::string> changes;      // KEY=VALUE: instead of what the file says
   ImportRequest known{};                 // what else the file may leave open

@@ -48,8 +48,8 @@ void ignore_keys(const ObjectReader& from, std::span<const std::string_view> har
 void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
-// Of Megatron-Bridge: the section `peft`.
-void read_peft(const ObjectReader& root, Layout& layout, Imported& result);
+// Of Megatron-Bridge: the section `peft`. `experts`: whether the model has some.
+void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported& result);
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);
 

@@ -89,7 +89,13 @@ constexpr std::array trainer_keys{
     KnownKey{"sdp_attention"},
     KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
     KnownKey{"neftune_noise_alpha"},
-    KnownKey{"group_by_length", Verdict::noted, "", "every sequence is forecast at full length"},
+    KnownKey{"group_by_length", Verdict::noted, "",
+             "every sequence is forecast at full length: give layout.packing.lengths, with method "
+             "pad_by_length"},
+    KnownKey{"packing", Verdict::noted, "",
+             "every sequence is forecast at full length: give layout.packing.lengths"},
+    KnownKey{"sample_packing", Verdict::noted, "",
+             "every sequence is forecast at full length: give layout.packing.lengths"},
 };
 
 // short_states: moments in less than 16 bits, which are modelled where adapters alone have them.

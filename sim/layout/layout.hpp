@@ -14,6 +14,7 @@
 #include "sim/base/words.hpp"
 #include "sim/layout/expert_load.hpp"
 #include "sim/layout/optimizer_kind.hpp"
+#include "sim/layout/sequence_lengths.hpp"
 
 namespace sim {
 
@@ -108,6 +109,15 @@ constexpr auto words_of(LoraModule) {
 enum class FrozenFormat : std::uint8_t { as_trained, nf4 };
 constexpr auto words_of(FrozenFormat) {
   return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"}};
+}
+
+// Adapters of the linears of routed experts (Megatron-Bridge at 067f987d, peft/lora.py): none; one
+// that all experts of a linear share, on all ranks (share_expert_adapters, on by default there); or
+// one for each expert.
+enum class ExpertAdapters : std::uint8_t { none, shared, each };
+constexpr auto words_of(ExpertAdapters) {
+  return std::array{Word{ExpertAdapters::none, "none"}, Word{ExpertAdapters::shared, "shared"},
+                    Word{ExpertAdapters::each, "each"}};
 }
 
 // How context-parallel ranks see each other's keys and values. ring: slices travel from rank to
@@ -260,7 +270,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   ExpertLoad expert_load;
   double expert_load_cv = 0;
   std::int64_t expert_load_seed = 1;
-  int virtual_stages = 1;        // model chunks per pipeline rank (interleaved)
+  int virtual_stages = 1;  // model chunks per pipeline rank (interleaved)
   // May leave out the context dimension where it has one rank.
   std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
                                    Dimension::pipeline};
@@ -271,6 +281,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Of the sequences that are packed into one of `sequence_length`: the length that a token's
   // sequence has in the mean, sum of squares over sum. 0: nothing is packed.
   std::int64_t packed_length = 0;
+  // In place of one length, those of a data set and how they become rows of `sequence_length`
+  // (sim/plan/rules/sequence-lengths.md).
+  LengthSource packing_lengths;
+  double packing_mean = 0, packing_sigma = 0;  // lognormal: mean length; deviation of its logarithm
+  Packing packing = Packing::first_fit_decreasing;
+  std::int64_t packing_multiple = 0;  // to which each sequence is padded; 0: what the layout needs
+  std::int64_t packing_seed = 1;
 
   Schedule schedule = Schedule::one_f_one_b;
   // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
@@ -311,6 +328,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::vector<LoraModule> lora_modules{LoraModule::linear_qkv, LoraModule::linear_proj,
                                        LoraModule::linear_fc1, LoraModule::linear_fc2};
   FrozenFormat frozen_format = FrozenFormat::as_trained;
+  ExpertAdapters expert_adapters = ExpertAdapters::none;
 
   // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the
   // framework's (sim/framework/bucket_sizes.hpp).
@@ -441,6 +459,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
     return bytes;
   }
   bool trains_adapters() const { return lora_rank > 0; }
+  bool has_lengths() const { return packing_lengths.exists(); }
+  bool pads_rows() const { return has_lengths() && sim::pads_rows(packing); }
   // Sequences that a kernel of attention sees as one.
   std::int64_t attended_length() const {
     return packed_length > 0 ? packed_length : sequence_length;

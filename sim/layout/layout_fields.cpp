@@ -64,10 +64,11 @@ Fields parallelism() {
       {boolean_key("moe.pad_to_capacity", "false",
                    "with a capacity factor: every expert computes as many tokens"),
        &Layout::pad_to_capacity, nullptr, has_experts, false},
-      {text_key(KeyType::text, "moe.load", "even",
-                "tokens of each expert as measured: a CSV file, or [tokens, tokens, ...], or a list "
-                "of such lists",
-                {"even"}),
+      {text_key(
+           KeyType::text, "moe.load", "even",
+           "tokens of each expert as measured: a CSV file, or [tokens, tokens, ...], or a list "
+           "of such lists",
+           {"even"}),
        &Layout::expert_load, nullptr, has_experts, false},
       {number_key("moe.load_cv", {0, 1000}, "", "0",
                   "tokens of each expert as drawn: standard deviation over mean; 0: all alike"),
@@ -107,6 +108,24 @@ Fields batch_and_sharding() {
                    "of sequences packed into one: the length that a token's has in the mean; 0: "
                    "none are packed"),
        &Layout::packed_length, nullptr, has_free_length, false},
+      {text_key(KeyType::text, "packing.lengths", "none",
+                "lengths of the sequences of the data: lognormal, or a file with one in each line",
+                {"none", "lognormal"}),
+       &Layout::packing_lengths, nullptr, has_free_length, false},
+      {number_key("packing.mean", {0, 1e9}, "tokens", "0", "lognormal: the mean length"),
+       &Layout::packing_mean, nullptr, has_free_length, false},
+      {number_key("packing.sigma", {0, 4}, "", "0",
+                  "lognormal: standard deviation of the logarithm of a length"),
+       &Layout::packing_sigma, nullptr, has_free_length, false},
+      {word_key<Packing>("packing.method", "first_fit_decreasing",
+                         "how sequences become rows: packed several to a row, or padded"),
+       &Layout::packing, nullptr, has_free_length, false},
+      {integer_key(
+           "packing.multiple", {0, 65'536}, "tokens", "0",
+           "each sequence is padded to a multiple of it; 0: what the split over ranks needs"),
+       &Layout::packing_multiple, nullptr, has_free_length, false},
+      {integer_key("packing.seed", {0, 1'000'000'000}, "", "1", "of the order of the data"),
+       &Layout::packing_seed, nullptr, has_free_length, false},
       {boolean_key("sequence_parallel", "false",
                    "norms and dropout are split over the tensor-parallel group"),
        &Layout::sequence_parallel},
@@ -273,6 +292,9 @@ Fields adapters() {
       {word_key<FrozenFormat>("lora.base", "as_trained",
                               "format of frozen weights; nf4: QLoRA's 4 bits"),
        &Layout::frozen_format},
+      {word_key<ExpertAdapters>("lora.experts", "none",
+                                "adapters of the linears of routed experts, by lora.modules"),
+       &Layout::expert_adapters, nullptr, has_experts},
   });
 }
 
@@ -378,6 +400,9 @@ std::string text_of(const std::optional<DType>& dtype) {
 std::string text_of(const std::vector<int>& counts) {
   return counts.empty() ? "even" : fmt::format("[{}]", fmt::join(counts, ", "));
 }
+std::string text_of(const LengthSource& lengths) {
+  return lengths.is_file() ? yaml_quoted(lengths.name) : lengths.name;
+}
 template <class Enum>
 std::string text_of(const std::vector<Enum>& list) {
   std::vector<std::string_view> words;
@@ -407,6 +432,9 @@ std::string json_of(const std::optional<Bytes>& size) {
 }
 std::string json_of(const std::vector<int>& counts) {
   return fmt::format("[{}]", fmt::join(counts, ", "));
+}
+std::string json_of(const LengthSource& lengths) {
+  return yaml_quoted(lengths.name);
 }
 std::string json_of(const std::optional<DType>& dtype) {
   return dtype ? fmt::format("\"{}\"", word(*dtype)) : "null";

@@ -25,7 +25,8 @@ using LayoutMember =
                  std::optional<DType> Layout::*, std::optional<Bytes> Layout::*,
                  std::vector<Dimension> Layout::*, std::vector<RecomputeModule> Layout::*,
                  std::vector<OffloadModule> Layout::*, std::vector<LoraModule> Layout::*,
-                 FrozenFormat Layout::*, std::vector<int> Layout::*, ExpertLoad Layout::*>;
+                 FrozenFormat Layout::*, ExpertAdapters Layout::*, LengthSource Layout::*,
+                 Packing Layout::*, std::vector<int> Layout::*, ExpertLoad Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"

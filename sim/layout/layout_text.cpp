@@ -117,7 +117,13 @@ std::string sentence(const Layout& l) {
   line.add(l.trains_adapters(), "{} of rank {} at {}",
            l.frozen_format == FrozenFormat::nf4 ? "QLoRA" : "LoRA", l.lora_rank,
            joined(l.lora_modules));
+  line.append(l.trains_adapters() && l.expert_adapters != ExpertAdapters::none, ", {} of experts",
+              l.expert_adapters == ExpertAdapters::each ? "each" : "shared");
   line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);
+  line.add(l.has_lengths() && l.packing_lengths.is_file(), "{} of lengths of a file",
+           word(l.packing));
+  line.add(l.has_lengths() && !l.packing_lengths.is_file(), "{} of lognormal lengths of {:.6g}",
+           word(l.packing), l.packing_mean);
   line.add(l.first_bf16_layers + l.last_bf16_layers > 0, "{} + {} layers in 16 bits",
            l.first_bf16_layers, l.last_bf16_layers);
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));

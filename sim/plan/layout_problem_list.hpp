@@ -7,7 +7,8 @@
 //   layout_problems_offload.cpp  optimizer states on the host
 //   layout_problems_states.cpp  formats of optimizer states
 //   layout_problems_recompute.cpp  modules that run again
-//   layout_problems_adapters.cpp  low-rank adapters, packed sequences, layers in 16 bits
+//   layout_problems_adapters.cpp  low-rank adapters, layers in 16 bits
+//   layout_problems_packing.cpp  packed sequences, lengths of a data set
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
 //   layout_problems_servers.cpp  parameter servers
 #pragma once

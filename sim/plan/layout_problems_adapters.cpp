@@ -1,5 +1,5 @@
-// What a layout gets wrong in what is trained beside frozen weights, in packed sequences and in
-// products whose operands are cast.
+// What a layout gets wrong in what is trained beside frozen weights, and in products whose operands
+// are cast.
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
@@ -28,32 +28,64 @@ class AdapterChecker {
                     "optimizer is muon with lora.rank, which is not modelled; allowed: "
                     "adam, lion, momentum, sgd");
     frameworks();
+    experts();
     others();
   }
 
  private:
   void unused() {
     if (layout_.frozen_format != FrozenFormat::as_trained ||
-        layout_.lora_modules != Layout{}.lora_modules)
-      list_.problem("lora.rank",
-                    "lora.base or lora.modules is set, but lora.rank is 0; allowed: 1 "
-                    "or more");
+        layout_.lora_modules != Layout{}.lora_modules ||
+        layout_.expert_adapters != ExpertAdapters::none)
+      list_.problem(
+          "lora.rank",
+          "lora.base, lora.modules or lora.experts is set, but lora.rank is 0; allowed: 1 "
+          "or more");
   }
 
   void modules() {
     for (const LoraModule module : layout_.lora_modules) {
       const auto has = [&](const Block& layer) {
-        return std::any_of(layer.ops.begin(), layer.ops.end(),
-                           [&](const ModelOp& op) { return lora_module(layer, op) == module; });
+        return std::any_of(layer.ops.begin(), layer.ops.end(), [&](const ModelOp& op) {
+          return has_adapter(layer, op, layout_) && lora_module(layer, op) == module;
+        });
       };
       if (std::any_of(model_.layers.begin(), model_.layers.end(), has)) continue;
-      list_.problem("lora.modules", "{} has no {} beside routed experts", model_.name,
-                    word(module));
+      list_.problem("lora.modules", "{} has no {} beside routed experts{}", model_.name,
+                    word(module),
+                    model_.has_experts() ? "; lora.experts puts adapters there: shared, each" : "");
     }
     if (layout_.lora_modules.empty())
       list_.problem("lora.modules",
                     "lora.modules is empty: nothing would be trained; allowed: "
                     "linear_qkv, linear_proj, linear_fc1, linear_fc2");
+  }
+
+  // Of routed experts.
+  void experts() {
+    if (layout_.expert_adapters == ExpertAdapters::none) return;
+    const std::string_view kind = word(layout_.expert_adapters);
+    if (!model_.has_experts())
+      return list_.problem("lora.experts", "lora.experts is {}, but {} has no routed experts", kind,
+                           model_.name);
+    const auto is_of_experts = [](LoraModule module) {
+      return module == LoraModule::linear_fc1 || module == LoraModule::linear_fc2;
+    };
+    if (std::ranges::none_of(layout_.lora_modules, is_of_experts))
+      list_.problem("lora.experts",
+                    "lora.experts is {}, but lora.modules has no linear of experts; allowed with "
+                    "it: linear_fc1, linear_fc2",
+                    kind);
+    if (layout_.expert_tensor() > 1)
+      list_.problem("lora.experts",
+                    "lora.experts is {} with expert_tensor_parallel {}, which is not modelled; "
+                    "allowed: 1",
+                    kind, layout_.expert_tensor());
+    if (layout_.expert_adapters == ExpertAdapters::each && is_quantized(layout_.compute_dtype))
+      list_.problem("lora.experts",
+                    "lora.experts is each with {} products, in which these adapters multiply, too; "
+                    "allowed: shared, or compute_dtype bf16, fp16",
+                    word(layout_.compute_dtype));
   }
 
   void frameworks() {
@@ -108,24 +140,6 @@ class AdapterChecker {
 
 void check_adapters(const Layout& layout, const Model& model, LayoutProblemList& list) {
   AdapterChecker{layout, model, list}.run();
-}
-
-void check_packing(const Layout& layout, const Model& model, LayoutProblemList& list) {
-  if (layout.packed_length == 0) return;
-  if (layout.packed_length > layout.sequence_length)
-    list.problem("packed_length", "packed_length is {}, longer than sequence_length {}",
-                 layout.packed_length, layout.sequence_length);
-  if (!is_flash(layout.attention))
-    list.problem("attention",
-                 "attention is unfused with packed_length, which needs a kernel of "
-                 "sequences of any length; allowed: flash, flash-2");
-  if (layout.context_parallel > 1)
-    list.problem("packed_length",
-                 "packed_length is not modelled with context_parallel {}; allowed: 1",
-                 layout.context_parallel);
-  if (model.is_layer_list || !model.attention.causal)
-    list.problem("packed_length", "packed_length needs causal attention, which {} has not",
-                 model.name);
 }
 
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list) {

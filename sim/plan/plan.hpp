@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sim/base/ids.hpp"
+#include "sim/layout/batch_loads.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 #include "sim/program/program.hpp"
@@ -36,10 +38,17 @@ struct Plan {
   std::vector<std::array<std::uint32_t, group_role_count>> group_of;
   std::vector<std::array<RankId, 2>> peer_of;  // [rank][Peer]; the rank itself without pipeline
 
-  Flops model_flops{};             // of one step over all ranks, without recomputation
-  Flops hardware_flops{};          // executed: with recomputation
-  std::int64_t tokens = 0;         // of one step (samples for layer lists)
-  std::int64_t parameters = 0;     // of the model
+  Flops model_flops{};          // of one step over all ranks, without recomputation
+  Flops hardware_flops{};       // executed: with recomputation
+  std::int64_t tokens = 0;      // of one step (samples for layer lists)
+  std::int64_t parameters = 0;  // of the model
+  // Of sequences of a data set: what `programs` are of. Where micro-batches are padded to different
+  // lengths, memory is that of programs whose micro-batches all are the longest; empty: the same.
+  std::optional<BatchLoads> loads;
+  std::vector<Program> longest;
+  const std::vector<Program>& memory_programs() const {
+    return longest.empty() ? programs : longest;
+  }
   bool caching_allocator = false;  // memory is taken as caching_allocator.hpp says
 
   static constexpr std::uint32_t no_group = UINT32_MAX;

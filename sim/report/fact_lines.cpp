@@ -38,7 +38,8 @@ std::string expert_load_text(const ExpertLoadFacts& load) {
         ": to the fullest of {} ranks come {:.3g} times the average; most memory needs rank {}, to "
         "which {:.3g} times come",
         load.ranks, load.fullest, load.rank, load.held);
-  if (load.dropped > 0) text += fmt::format("; {:.2g} % of choices are dropped", 100 * load.dropped);
+  if (load.dropped > 0)
+    text += fmt::format("; {:.2g} % of choices are dropped", 100 * load.dropped);
   return text;
 }
 
@@ -80,6 +81,32 @@ std::vector<std::string> note_lines(const Report& report) {
     lines.push_back(
         fmt::format("{}={} does not change the step: {}", change.key, change.value, change.reason));
   if (report.expert_load) lines.push_back(expert_load_text(*report.expert_load));
+  return lines;
+}
+
+std::vector<std::string> load_lines(const Report& report) {
+  if (!report.loads) return {};
+  const BatchLoads& loads = *report.loads;
+  const bool padded = report.layout.pads_rows();
+  std::vector<std::string> lines;
+  lines.push_back(
+      padded ? fmt::format("rows of {:.0f} tokens in the mean, {:.1f} % of them real", loads.tokens,
+                           100 * loads.real_share())
+             : fmt::format("{:.1f} sequences in a row, {:.1f} % of its tokens real; a token's "
+                           "sequence has {:.0f} tokens in the mean",
+                           loads.sequences, 100 * loads.real_share(), loads.real_attended));
+  if (loads.cut > 0)
+    lines.back() += fmt::format("; {:.2g} % of the sequences are cut", 100 * loads.cut);
+  const int replicas = report.layout.data_parallel;
+  if (replicas > 1)
+    lines.push_back(fmt::format(
+        "the slowest of {} replicas{} has {:.3f} times the FLOPs of the mean one, {:.3f} times its "
+        "attention; all wait for it",
+        replicas,
+        loads.together > 1
+            ? fmt::format(", {} of which go layer by layer together,", loads.together)
+            : "",
+        loads.imbalance, loads.attention_imbalance));
   return lines;
 }
 

@@ -207,6 +207,18 @@ Json servers_json(const Report& report) {
   return json;
 }
 
+Json loads_json(const BatchLoads& loads) {
+  return {{"row_tokens", loads.tokens},
+          {"real_share", loads.real_share()},
+          {"per_row", loads.sequences},
+          {"attended_tokens", loads.attended},
+          {"real_attended_tokens", loads.real_attended},
+          {"cut_share", loads.cut},
+          {"imbalance", loads.imbalance},
+          {"attention_imbalance", loads.attention_imbalance},
+          {"replicas_together", loads.together}};
+}
+
 }  // namespace
 
 std::string to_json(const Report& report) {
@@ -237,6 +249,7 @@ std::string to_json(const Report& report) {
                         {"message_bytes", report.meetings->message.count()}};
   add_expert_load(json, report);
   if (report.servers) json["servers"] = servers_json(report);
+  if (report.loads) json["sequences"] = loads_json(*report.loads);
   json["bubble"] = {{"share", report.bubble_share},
                     {"closed_form_share", report.bubble_closed_form},
                     {"closed_form", bubble_closed_form(report.layout).formula}};

@@ -45,6 +45,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.counts_samples = scenario.model.is_layer_list;
   report.parameters = plan.parameters;
   report.tokens = plan.tokens;
+  report.loads = plan.loads;
 }
 
 void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
@@ -55,10 +56,11 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   report.tokens_per_second_per_gpu = report.tokens_per_second / gpus;
   const bool half = scenario.flops.causal_half();
   const AttentionCount count = half ? AttentionCount::causal_half : AttentionCount::full;
+  const BatchLoads* loads = plan.loads ? &*plan.loads : nullptr;
   const double model_rate =
-      model_flops(scenario.model, plan.layout, count).count() / seconds / gpus;
+      model_flops(scenario.model, plan.layout, count, loads).count() / seconds / gpus;
   const double hardware_rate =
-      hardware_flops(scenario.model, plan.layout, count).count() / seconds / gpus;
+      hardware_flops(scenario.model, plan.layout, count, loads).count() / seconds / gpus;
   report.model_rate_per_gpu = FlopRate::per_second(model_rate);
   report.hardware_rate_per_gpu = FlopRate::per_second(hardware_rate);
   report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
@@ -197,7 +199,7 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
   const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
   CommunicatorMemory communicators{plan, cluster, known};
-  for (const Program& program : plan.programs) {
+  for (const Program& program : plan.memory_programs()) {
     StageMemory here{.stage = program.stage,
                      .use = memory_use(program),
                      .reserved = device.reserved + communicators.of_stage(program.stage),
@@ -252,17 +254,16 @@ std::optional<MemoryRange> Report::memory_range() const {
 std::optional<ExpertLoadFacts> expert_load_of(const Scenario& scenario, const Layout& layout) {
   if (!layout.has_uneven_experts()) return std::nullopt;
   const ExpertShares shares = expert_shares(layout, scenario.model);
-  return ExpertLoadFacts{
-      .fullest = shares.paced.come,
-      .held = shares.held.come,
-      .rank = shares.fullest_rank,
-      .ranks = layout.expert_parallel,
-      .dropped = shares.dropped,
-      .rows = expert_load_rows(layout, scenario.model).size(),
-      .from = layout.expert_load.exists()
-                  ? "as measured"
-                  : fmt::format("drawn with cv {} and seed {}", layout.expert_load_cv,
-                                layout.expert_load_seed)};
+  return ExpertLoadFacts{.fullest = shares.paced.come,
+                         .held = shares.held.come,
+                         .rank = shares.fullest_rank,
+                         .ranks = layout.expert_parallel,
+                         .dropped = shares.dropped,
+                         .rows = expert_load_rows(layout, scenario.model).size(),
+                         .from = layout.expert_load.exists()
+                                     ? "as measured"
+                                     : fmt::format("drawn with cv {} and seed {}",
+                                                   layout.expert_load_cv, layout.expert_load_seed)};
 }
 
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {

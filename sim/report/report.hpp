@@ -85,8 +85,8 @@ struct AttentionWindow {
 
 // Of experts that get different numbers of tokens: a rank's choices over the average.
 struct ExpertLoadFacts {
-  double fullest = 1;  // the mean over rows of the fullest rank
-  double held = 1;     // the mean over rows of rank `rank`, the fullest so
+  double fullest = 1;       // the mean over rows of the fullest rank
+  double held = 1;          // the mean over rows of rank `rank`, the fullest so
   int rank = 0, ranks = 1;  // of those that share the experts
   double dropped = 0;       // of all choices
   std::size_t rows = 0;     // of the distribution
@@ -126,6 +126,9 @@ struct Report {
   bool counts_samples = false;  // a layer list: its "tokens" are samples
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;  // of one step
+  // Of sequences of a data set: `tokens` are theirs, without padding. All ranks have the times of
+  // the replica that is waited for.
+  std::optional<BatchLoads> loads;
   Duration step_time{};
   std::optional<TimeInterval> interval;  // of `step_time`; nothing: no figures are shipped
   double tokens_per_second = 0;
@@ -193,6 +196,8 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
 // Facts in words.
 std::string flop_formula(const Report& report);
 std::vector<std::string> note_lines(const Report& report);
+// How full rows are and who waits for whom, of sequences of a data set.
+std::vector<std::string> load_lines(const Report& report);
 std::vector<std::string> provenance_lines(const Report& report);
 
 struct TextStyle {

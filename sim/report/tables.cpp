@@ -38,6 +38,11 @@ std::vector<Row> rows_of(const Report& report) {
       {"fits", report.fits() ? "true" : "false", ""},
       {"memory_left", std::to_string(report.memory_left().count()), "B"},
       {"memory_in_doubt", report.memory_in_doubt() ? "true" : "false", ""}};
+  if (report.loads) {
+    rows.push_back({"sequences.real_share", real(report.loads->real_share()), ""});
+    rows.push_back({"sequences.imbalance", real(report.loads->imbalance), ""});
+    rows.push_back({"sequences.attention_imbalance", real(report.loads->attention_imbalance), ""});
+  }
   if (report.interval) {
     rows.push_back(
         {"step_time_low", real(in_seconds(report.step_time) * report.interval->low), "s"});

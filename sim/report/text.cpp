@@ -35,8 +35,11 @@ std::string batch_line(const Report& report) {
   const Layout& l = report.layout;
   const std::string each = report.counts_samples
                                ? fmt::format("{} samples per step", grouped(l.global_batch))
-                               : fmt::format("{} sequences of {} tokens per step",
-                                             grouped(l.global_batch), grouped(l.sequence_length));
+                               : fmt::format("{} {} {} tokens per step", grouped(l.global_batch),
+                                             l.pads_rows()     ? "rows of up to"
+                                             : l.has_lengths() ? "rows of"
+                                                               : "sequences of",
+                                             grouped(l.sequence_length));
   return fmt::format("{}, {} products, gradients {} (reduced in {})", each, word(l.compute_dtype),
                      word(l.gradient_dtype), word(l.reduce_dtype));
 }
@@ -101,6 +104,9 @@ void add_headline(Page& page, const Report& report) {
                         nodes_line(report)));
   page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
+  for (const std::string& text : load_lines(report))
+    for (const std::string& line : wrapped(text, page_width))
+      page.line(line);
   add_unvalidated(page, report);
   add_crossing(page, report);
   page.line();

@@ -40,6 +40,11 @@ class FieldReader {
     if (!holder || holder->at(leaf_).peek_text() == "auto") return;  // as value_text() has it
     value = section_.word_or(leaf_, DType::fp32);
   }
+  // The path of a file is what it is to the scenario: find_lengths() reads it.
+  void operator()(LengthSource& value) const {
+    value.name = section_.text_or(leaf_, value.name);
+    if (value.name.empty()) section_.problem(leaf_, "is empty; allowed: none, lognormal, a file");
+  }
   void operator()(std::vector<Dimension>&) const {}
   // Each once.
   template <class Module>
@@ -76,9 +81,10 @@ class FieldReader {
         section_.is_upper(&holder) ? name : resolve_path(holder.where().file, name);
     std::error_code ignored;
     if (std::filesystem::is_regular_file(path, ignored)) return read_expert_load(path);
-    holder.problem(leaf_, fmt::format("there is no file {}; allowed: even, a CSV file of the tokens "
-                                      "of each expert, or a list of them",
-                                      path));
+    holder.problem(leaf_,
+                   fmt::format("there is no file {}; allowed: even, a CSV file of the tokens "
+                               "of each expert, or a list of them",
+                               path));
     return {};
   }
   // [tokens, tokens], or a list of such lists.
@@ -182,8 +188,8 @@ class PresetFiller {
 
 // Keys of mappings but overlap, which has a short form: compression: {gradients: top_k}.
 void read_mappings(const Layered& section, PresetFiller& filler, LayoutText& text) {
-  for (const char* name :
-       {"bf16_layers", "lora", "compression", "offload", "local_steps", "servers", "moe"}) {
+  for (const char* name : {"packing", "bf16_layers", "lora", "compression", "offload",
+                           "local_steps", "servers", "moe"}) {
     const Layered mapping = section.object(name);
     const std::string prefix = std::string{name} + ".";
     for (const LayoutField& field : layout_fields())

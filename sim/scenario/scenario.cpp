@@ -492,6 +492,27 @@ void take_host_times(const Framework& framework, SimulationOptions& options) {
   options.host_update = framework.host_update;
 }
 
+// The lengths of sequences that the layout names, of a file relative to the scenario.
+void find_lengths(const Layered& layout, const std::string& scenario_path, Layout& made) {
+  if (!made.packing_lengths.is_file()) return;
+  const Layered packing = layout.object("packing");
+  const ObjectReader* holder = packing.holder("lengths");
+  if (!holder) return;
+  made.packing_lengths.name =
+      referenced_path(*holder, "lengths", packing.overridden("lengths"), scenario_path, "");
+}
+
+// Called when the layout is known to be right so far.
+void load_lengths(Layout& layout, std::vector<Problem>& problems) {
+  if (!layout.packing_lengths.is_file()) return;
+  std::optional<std::vector<LengthCount>> lengths = load_named(
+      layout.packing_lengths.name, [&] { return read_lengths(layout.packing_lengths.name); },
+      problems);
+  if (lengths)
+    layout.packing_lengths.measured =
+        std::make_shared<const std::vector<LengthCount>>(std::move(*lengths));
+}
+
 // What the frameworks, the cluster and the layout have changed, in this order.
 std::vector<Followed> all_followed(std::vector<Followed> renamed, const ClusterText& machine,
                                    const LayoutText& text) {
@@ -519,6 +540,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Preset& preset = read_preset(top.section("framework"));
   const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
   LayoutText text = read_layout(layout_section, framework.execution, preset);
+  find_lengths(layout_section, path, text.layout);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
@@ -531,6 +553,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   std::vector<Problem> named;
   std::optional<Model> model = load_model_of(model_text, sources.problems().empty(), named);
   std::optional<Cluster> cluster = load_cluster_of(machine, named);
+  load_lengths(text.layout, named);
   if (model && !layout_section.empty()) fill_sequence_length(text, *model, layout_section);
   std::vector<Problem> problems = sources.problems();
   problems.insert(problems.end(), named.begin(), named.end());

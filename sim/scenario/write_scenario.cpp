@@ -70,7 +70,10 @@ void write_layout(const Layout& layout, const Model& model, const std::string& f
     }
     const std::string name = key.substr(0, dot);
     if (mappings.empty() || mappings.back().first != name) mappings.push_back({name, {}});
-    mappings.back().second.push_back(fmt::format("{}: {}", key.substr(dot + 1), value));
+    const bool path = key == "packing.lengths" && layout.packing_lengths.is_file();
+    mappings.back().second.push_back(
+        fmt::format("{}: {}", key.substr(dot + 1),
+                    path ? reference(layout.packing_lengths.name, folder) : value));
   }
   for (const auto& [name, entries] : mappings)
     out.add(name, fmt::format("{{{}}}", fmt::join(entries, ", ")));

@@ -113,6 +113,7 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
       layout.secondary_shard)
     refuse("compression");
   if (layout.trains_adapters()) refuse("lora");
+  if (layout.has_lengths()) refuse("packing");
   if (layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) refuse("bf16_layers");
   if (layout.uses_host()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");

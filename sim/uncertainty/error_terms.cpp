@@ -42,6 +42,8 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
   under(traits.context, "context parallel");
   under(traits.zero_3, "ZeRO-3");
   under(traits.experts, "experts");
+  if (traits.lengths) found.emplace_back("sequences of unequal length");
+  if (traits.expert_adapters) found.emplace_back("adapters of experts");
   return found;
 }
 

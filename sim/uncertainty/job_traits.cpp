@@ -26,6 +26,8 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
           .tensor = layout.tensor_parallel > 1,
           .context = layout.context_parallel > 1,
           .zero_3 = layout.zero_stage >= 3 && layout.replicas() > 1,
+          .lengths = layout.has_lengths(),
+          .expert_adapters = layout.expert_adapters != ExpertAdapters::none,
           .gpus = gpus,
           .nodes = (gpus + per_node - 1) / per_node,
           .shares = shares,

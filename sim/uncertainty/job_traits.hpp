@@ -18,11 +18,13 @@ struct JobTraits {
   Generation generation = Generation::hopper;
   DType dtype = DType::bf16;  // of matrix products
   Schedule schedule = Schedule::one_f_one_b;
-  bool pipelined = false;  // else it has no schedule
-  bool experts = false;    // a mixture of experts
-  bool tensor = false;     // tensor parallel
-  bool context = false;    // context parallel
-  bool zero_3 = false;     // parameters sharded over the replicas
+  bool pipelined = false;        // else it has no schedule
+  bool experts = false;          // a mixture of experts
+  bool tensor = false;           // tensor parallel
+  bool context = false;          // context parallel
+  bool zero_3 = false;           // parameters sharded over the replicas
+  bool lengths = false;          // sequences of unequal length, replicas that wait for each other
+  bool expert_adapters = false;  // low-rank adapters of routed experts
   int gpus = 1, nodes = 1;
   StepShares shares;
   bool validated = true;  // device and cluster: measurements stand behind them

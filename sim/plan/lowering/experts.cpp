@@ -44,7 +44,7 @@ Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
     return x;
   }
   frame.saved[i].extra = choice;
-  if (SavedTensors::input_comes_again(frame, i)) return x;
+  if (SavedTensors::input_comes_again(frame, i) || work.weight_gradients.empty()) return x;
   tensors_.retain(x.buffer);
   frame.saved[i].input = x.buffer;
   return x;
@@ -65,14 +65,21 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
   Value made = tensors_.allocate(op.input);
   made.ready = emit_.compute(frame, i, work.input_gradients.front(), work.gradient_name,
                              Action::input_gradient);
-  tensors_.read(scores, Role::gradient);
+  const bool frozen = work.weight_gradients.empty();  // Layout::lora_rank
+  if (frozen)
+    tensors_.drop(scores, Role::gradient);
+  else
+    tensors_.read(scores, Role::gradient);
   emit_.read_weight(frame, i);
   builder_.writes(made.buffer, Role::input_gradient);
-  emit_.compute(frame, i, work.weight_gradients.front(), work.weight_name, Action::weight_gradient);
-  tensors_.drop(scores, Role::gradient);
-  tensors_.release(saved.input, Role::input);
-  const Place& own = store_.parameters[site(frame, i)].own;
-  sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
+  if (!frozen) {
+    emit_.compute(frame, i, work.weight_gradients.front(), work.weight_name,
+                  Action::weight_gradient);
+    tensors_.drop(scores, Role::gradient);
+    tensors_.release(saved.input, Role::input);
+    const Place& own = store_.parameters[site(frame, i)].own;
+    sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
+  }
   reduction_.gradient_ready(frame, i);
   // Of the tokens that went on to the experts, of those that another branch started from, and of
   // those that went past all of it (post-norm).

@@ -19,8 +19,18 @@ void LowRankAdapters::intern_adapter(const ShardedOp& op, AdapterWork& work) {
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
     return builder_.collective({kind, GroupRole::tensor, layout_.activation_dtype, bytes});
   };
-  if (!adapter.gathers_narrow && !adapter.sums_narrow) return;
+  const bool sums = adapter.up_sum.count() > 0;
+  if (!adapter.gathers_narrow && !adapter.sums_narrow && !sums) return;
   work.exchange_name = builder_.name(op.op->name + ".adapter.exchange");
+  if (sums) {
+    const auto sum = [&](Bytes bytes) {
+      return builder_.collective(
+          {CollectiveKind::all_reduce, GroupRole::expert, layout_.activation_dtype, bytes});
+    };
+    work.sum_up = sum(adapter.up_sum);
+    work.sum_down = sum(adapter.down_sum);
+    return;
+  }
   work.exchange_narrow =
       make(adapter.gathers_narrow ? CollectiveKind::all_gather : CollectiveKind::all_reduce,
            adapter.narrow);
@@ -110,7 +120,19 @@ void LowRankAdapters::weight_gradient(Frame& frame, std::size_t i, Factor factor
     builder_.reads(saved.extra, Role::saved);
   tensors_.drop(gradient, Role::gradient);
   const BufferId own = sums_.write_gradient(frame, place);
+  sum_over_experts(frame, i, factor == Factor::up ? work.sum_up : work.sum_down, place);
   sums_.add_gradient(frame, i, place, own);
+}
+
+// In a hook of the weight, for which the backward pass waits (Megatron-Bridge at 067f987d,
+// peft/utils.py, _allreduce_shared_expert_grad).
+void LowRankAdapters::sum_over_experts(const Frame& frame, std::size_t i, std::uint32_t collective,
+                                       const Place& place) {
+  if (collective == none) return;
+  const OpId summed = emit_.tensor_collective(
+      frame, i, collective, frame.work->ops[i].adapter.exchange_name, Action::exchange_adapted);
+  builder_.writes(store_.buckets[place.bucket].gradient, Role::output);
+  builder_.wait(Stream::compute, summed);
 }
 
 }  // namespace sim::lowering

@@ -23,6 +23,8 @@ class LowRankAdapters : BlockPart {
   void exchange(const Frame& frame, std::size_t i, std::uint32_t collective, Value& tensor);
   enum class Factor : std::uint8_t { up, down };
   void weight_gradient(Frame& frame, std::size_t i, Factor factor, const Value& gradient);
+  void sum_over_experts(const Frame& frame, std::size_t i, std::uint32_t collective,
+                        const Place& place);
 };
 
 }  // namespace sim::lowering

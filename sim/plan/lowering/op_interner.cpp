@@ -8,15 +8,17 @@ namespace sim::lowering {
 
 std::vector<BlockWork> OpInterner::intern_blocks() {
   std::vector<BlockWork> all(model_.blocks.size());
-  for (const StageBlock& block : context_.blocks) {
-    BlockWork& work = all[block.shape];
-    if (work.interned) continue;
-    work.interned = true;
-    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      intern_op(op, work.ops.emplace_back());
+  for (std::uint32_t kind = 0; kind < model_.kinds(); ++kind)
+    for (const StageBlock& block : context_.blocks) {
+      const std::uint32_t shape = block.shape + kind * model_.blocks_of_kind;
+      BlockWork& work = all[shape];
+      if (work.interned) continue;
+      work.interned = true;
+      for (std::size_t i = 0; i < model_.blocks[shape].ops.size(); ++i)
+        intern_op(model_.blocks[shape].ops[i], kind > 0 ? &all[block.shape].ops[i] : nullptr,
+                  work.ops.emplace_back());
+      find_branches(model_.blocks[shape], work);
     }
-    find_branches(model_.blocks[block.shape], work);
-  }
   return all;
 }
 
@@ -53,7 +55,10 @@ void OpInterner::intern_gradient_sum(const ShardedOp& op, std::size_t i, OpWork&
   work.add_gradient_name = builder_.name(op.op->name + ".add_gradient");
 }
 
-void OpInterner::intern_op(const ShardedOp& op, OpWork& work) {
+// `first`: of the first kind of micro-batch, with which it shares buffers that outlive both; null:
+// this is it. Where there are kinds, linears that are cut into parts are as large in all of them
+// (layout_problems_packing.cpp).
+void OpInterner::intern_op(const ShardedOp& op, const OpWork* first, OpWork& work) {
   const std::string& name = op.op->name;
   work.name = builder_.name(name);
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
@@ -83,7 +88,10 @@ void OpInterner::intern_op(const ShardedOp& op, OpWork& work) {
   intern_products(op, work);
   intern_collectives(op, work);
   work.transpose_gradient = interned(builder_, op.transpose_gradient);
-  if (op.forward_part) parts_.user_buffers.intern_user_buffers(op, work.buffers);
+  if (op.forward_part && first != nullptr)
+    work.buffers = first->buffers;
+  else if (op.forward_part)
+    parts_.user_buffers.intern_user_buffers(op, work.buffers);
   if (op.sliced_forward) parts_.sliced.intern_slices(op, work);
   if (op.adapter) parts_.adapters.intern_adapter(op, work.adapter);
   if (op.context) parts_.attention.intern_context(op, work.context);

@@ -36,7 +36,7 @@ class OpInterner : BlockPart {
  private:
   void find_branches(const ShardedBlock& block, BlockWork& work);
   void intern_gradient_sum(const ShardedOp& op, std::size_t i, OpWork& work);
-  void intern_op(const ShardedOp& op, OpWork& work);
+  void intern_op(const ShardedOp& op, const OpWork* first, OpWork& work);
   void intern_products(const ShardedOp& op, OpWork& work);
   void intern_collectives(const ShardedOp& op, OpWork& work);
 

@@ -53,6 +53,7 @@ struct AdapterWork {
   std::uint32_t up_weight = none, down_weight = none;
   std::uint32_t exchange_narrow = none, sum_narrow = none;  // forward; of its gradient
   std::uint32_t gather = none;                              // outputs, or their gradient
+  std::uint32_t sum_up = none, sum_down = none;             // weight gradients, over expert ranks
   bool exists() const { return down != none; }
 };
 

@@ -34,12 +34,12 @@ void PipelineMessages::begin_slot() {
 }
 
 // The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
-Boundary PipelineMessages::boundary(int chunk) const {
+Boundary PipelineMessages::boundary(int chunk, int microbatch) const {
   const int layers = model_.first_layer[static_cast<std::size_t>(chunk)];
   SIM_CHECK(layers > 0 || model_.input.has_value(), chunk);
   const std::uint32_t shape =
       layers > 0 ? model_.of_layer[static_cast<std::size_t>(layers - 1)] : *model_.input;
-  const ShardedBlock& block = model_.blocks[shape];
+  const ShardedBlock& block = model_.blocks[model_.block_for(shape, microbatch)];
   // Without sequence parallelism all tensor ranks hold the same tensor: each sends 1/t of it, and
   // the receivers gather it over the faster links of their tensor group (Narayanan et al. 2021,
   // section 4.1, scatter/gather optimisation).
@@ -116,7 +116,7 @@ void PipelineMessages::post_receive(std::size_t index) {
 
 void PipelineMessages::post_in_order(std::size_t index, const SlotMessage& from) {
   const Slot& slot = context_.slots[index];
-  const Bytes message = boundary(from.boundary).message;
+  const Bytes message = boundary(from.boundary, slot.microbatch).message;
   const Stream stream = receive_stream(from.peer);
   const bool forward = is_forward(slot);
   has_messages_ = true;
@@ -144,7 +144,7 @@ Value PipelineMessages::received(const Slot& slot) {
     const bool begins = is_forward(slot) ? chunk == 0 : chunk + 1 == layout_.chunks();
     return begins ? Value{} : std::exchange(turning(slot), {});
   }
-  const Boundary between = boundary(from->boundary);
+  const Boundary between = boundary(from->boundary, slot.microbatch);
   Value value = std::exchange(posted_[context_.slot], {});
   if (between.gathers) value = gather_received(slot, value, between.tensor);
   tensors_.wait_for(value);
@@ -205,12 +205,13 @@ void PipelineMessages::send(const Slot& slot, const SlotMessage& message, const 
   const Stream stream = send_stream(message.peer);
   has_messages_ = true;
   if (value.ready.value != none) builder_.wait(stream, value.ready);
-  const OpId sent = builder_.add(OpKind::send, stream, forward ? Pass::forward : Pass::backward,
-                                 builder_.transfer({message.peer, layout_.activation_dtype,
-                                                    boundary(message.boundary).message}),
-                                 context_.boundary_label(forward ? "send_forward" : "send_backward",
-                                                         context_.chunk_of(slot), slot.microbatch),
-                                 {Action::send});
+  const OpId sent =
+      builder_.add(OpKind::send, stream, forward ? Pass::forward : Pass::backward,
+                   builder_.transfer({message.peer, layout_.activation_dtype,
+                                      boundary(message.boundary, slot.microbatch).message}),
+                   context_.boundary_label(forward ? "send_forward" : "send_backward",
+                                           context_.chunk_of(slot), slot.microbatch),
+                   {Action::send});
   if (messages_.wait_long()) sent_[index_of(message.peer)].push_back(sent);
   tensors_.drop(value, Role::input);
   if (!messages_of(context_.slot).sent_beside) builder_.wait(Stream::compute, sent);

@@ -38,7 +38,7 @@ class PipelineMessages : StagePart {
     bool sent_beside = false, received_ahead = false;
   };
   Messages messages_of(std::size_t slot) const;
-  Boundary boundary(int chunk) const;
+  Boundary boundary(int chunk, int microbatch) const;
   bool leads_pair(std::size_t index) const;
   bool received_ahead(std::size_t slot) const;
   Value& turning(const Slot& slot);

@@ -25,7 +25,7 @@ BufferId Recomputation::checkpoint_of(const StageBlock& block, int microbatch) c
 
 // The operator added last, the residual sum at the end of the layer, is taken as their writer.
 void Recomputation::keep_outputs(const StageBlock& block, int microbatch) {
-  const Bytes bytes = model_.blocks[block.shape].kept_outputs;
+  const Bytes bytes = model_.blocks[model_.block_for(block.shape, microbatch)].kept_outputs;
   if (bytes.count() == 0) return;
   BufferId& kept = kept_outputs_[checkpoint_index(block, microbatch)];
   kept = builder_.buffer(bytes, BufferCategory::activations);

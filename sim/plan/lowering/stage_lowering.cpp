@@ -89,8 +89,9 @@ Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   const Chunk& chunk = context_.chunks[static_cast<std::size_t>(block.chunk)];
   Frame made;
   made.block = &block;
-  made.shape = &context_.model.blocks[block.shape];
-  made.work = &work_[block.shape];
+  const std::uint32_t shape = context_.model.block_for(block.shape, microbatch);
+  made.shape = &context_.model.blocks[shape];
+  made.work = &work_[shape];
   made.saved = saved_.data() + chunk.saved_base +
                static_cast<std::size_t>(microbatch) * chunk.saved + block.first_saved;
   made.label.layer = block.layer;

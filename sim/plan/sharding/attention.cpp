@@ -42,6 +42,20 @@ AttentionShape rank_attention(const Region& region, const ModelOp& op) {
   return shape;
 }
 
+AttendedSequences attended_sequences(const Region& region) {
+  const std::int64_t rows = region.layout->micro_batch;
+  if (region.attended > 0) {
+    const double tokens = static_cast<double>(rows * region.row);
+    AttendedSequences made;
+    made.count = std::max<std::int64_t>(1, std::llround(tokens / region.attended));
+    made.length =
+        std::llround(std::sqrt(tokens * region.attended / static_cast<double>(made.count)));
+    return made;
+  }
+  const std::int64_t packed = packed_sequences(*region.layout);
+  return {rows * packed, (region.row + packed / 2) / packed};
+}
+
 bool copies_attention(const Region& region) {
   return region.model->execution.copies_attention && region.layout->micro_batch > 1;
 }
@@ -63,7 +77,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.k = shape.head_dim;
   if (shape.value_dim != shape.head_dim) kernel.values = shape.value_dim;
   if (flash && banded) kernel.window = op.window;
-  kernel.batch = region.layout->micro_batch * packed_sequences(*region.layout);
+  kernel.batch = attended_sequences(region).count;
   const int divisor = region.tensor * block.shares;
   kernel.heads = shape.heads / divisor;
   kernel.kv_heads = shape.kv_heads / divisor;
@@ -173,7 +187,8 @@ ContextAttention head_exchange(const Region& region, const ModelOp& op) {
 
 ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const AttentionShape shape = rank_attention(region, op);
-  const std::int64_t held = region.layout->tokens_held();
+  const std::int64_t held = std::max<std::int64_t>(
+      1, attended_sequences(region).length / region.layout->context_parallel);
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
   ModelOp plain = op;  // what a framework adds around the attention, it adds once
   const ContextForm form = region.model->execution.context;

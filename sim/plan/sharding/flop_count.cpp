@@ -1,5 +1,8 @@
 #include "sim/plan/sharding/flop_count.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 #include "sim/plan/sharding/sharding.hpp"
@@ -25,6 +28,16 @@ double sparse_flops(const TransformerShape& shape, const ModelOp& op, const Layo
                       static_cast<double>(shape.head_dim + shape.latent.value_dim);
 }
 
+// Tokens that count, of a row in the mean, and those of the sequence of each.
+struct CountedTokens {
+  double row = 0, attended = 0;
+};
+
+// A window that is wider than the sequences cuts nothing off them.
+std::int64_t whole(double attended) {
+  return std::max<std::int64_t>(1, std::llround(attended));
+}
+
 double product_flops(const ModelOp& op, double tokens) {
   return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
 }
@@ -41,8 +54,8 @@ void train_adapters(const Model& model, const Block& block, const ModelOp& op, c
 }
 
 BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, const Layout& layout,
-                    AttentionCount count) {
-  const auto sequence = static_cast<double>(model.is_layer_list ? 1 : layout.sequence_length);
+                    AttentionCount count, const CountedTokens& counted) {
+  const double sequence = model.is_layer_list ? 1 : counted.row;
   const double tokens = (op.once_per_sequence ? 1.0 : sequence) * static_cast<double>(op.per_token);
   BlockFlops flops{op.model_flops.count() * tokens, 2 * op.model_flops.count() * tokens};
   if (op.kind == ModelOpKind::generic) {
@@ -54,10 +67,9 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;
-    const std::int64_t seen = layout.attended_length();
-    flops.forward = 2.0 * tokens * static_cast<double>(seen) * share_in_window(op.window, seen) *
-                    static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
-                    (half ? 0.5 : 1.0);
+    flops.forward =
+        2.0 * tokens * counted.attended * share_in_window(op.window, whole(counted.attended)) *
+        static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) * (half ? 0.5 : 1.0);
     if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
     flops.attention = flops.forward;
@@ -66,10 +78,10 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
 }
 
 BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout,
-                    AttentionCount count) {
+                    AttentionCount count, const CountedTokens& counted) {
   BlockFlops sum;
   for (const ModelOp& op : block.ops) {
-    const BlockFlops flops = flops_of(model, block, op, layout, count);
+    const BlockFlops flops = flops_of(model, block, op, layout, count, counted);
     sum.forward += flops.forward;
     sum.backward += flops.backward;
     sum.attention += flops.attention;
@@ -77,76 +89,104 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
   return sum;
 }
 
-double run_again(const Model& model, const Block& layer, const Layout& layout) {
+double run_again(const Model& model, const Block& layer, const Layout& layout, double tokens) {
   const std::vector<double> shares = shares_run_again(layer, model, layout);
   double sum = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const ModelOp& op = layer.ops[i];
-    if (op.kind == ModelOpKind::linear)
-      sum += shares[i] * product_flops(op, static_cast<double>(layout.sequence_length));
+    if (op.kind == ModelOpKind::linear) sum += shares[i] * product_flops(op, tokens);
   }
   return sum;
 }
 
 // Of the product at which a full recomputation ends, for a sequence.
-double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
+double not_run_again(const Model& model, const Block& layer, const Layout& layout, double tokens) {
   const std::size_t end = operators_run_again(layer, model.execution, layout);
   if (end == layer.ops.size()) return 0;
-  return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
+  return product_flops(layer.ops[end], tokens);
 }
 
 double modules_again(const Model& model, const Block& layer, const Layout& layout,
-                     AttentionCount count) {
+                     AttentionCount count, const CountedTokens& counted) {
   const RecomputedModules again = recomputed_modules(layer, layout);
   double sum = 0;
   for (const RecomputedModule& module : again.modules)
     for (const std::uint32_t op : module.ops)
-      sum += flops_of(model, layer, layer.ops[op], layout, count).forward;
+      sum += flops_of(model, layer, layer.ops[op], layout, count, counted).forward;
   return sum;
 }
 
 double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,
-                  const Layout& layout, AttentionCount count, int index_in_chunk) {
+                  const Layout& layout, AttentionCount count, const CountedTokens& counted,
+                  int index_in_chunk) {
   if (layout.recompute == Recompute::full) {
     const bool again = index_in_chunk % layout.recompute_every == 0;
-    return again ? flops.forward - not_run_again(model, layer, layout) : 0.0;
+    return again ? flops.forward - not_run_again(model, layer, layout, counted.row) : 0.0;
   }
   if (layout.recompute != Recompute::selective) return 0;
   if (layout.recompute_modules.empty()) return is_flash(layout.attention) ? 0.0 : flops.attention;
-  return modules_again(model, layer, layout, count);
+  return modules_again(model, layer, layout, count, counted);
 }
 
 Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
-                 bool with_recomputation) {
+                 const CountedTokens& counted, bool with_recomputation) {
   double sum = 0;
   for (const Block* block : {&model.input, &model.output}) {
-    const BlockFlops flops = flops_of(model, *block, layout, count);
+    const BlockFlops flops = flops_of(model, *block, layout, count, counted);
     sum += flops.forward + flops.backward;
   }
   std::size_t layer = 0;
   for (const int layers : layers_of_chunks(layout, model.layers.size())) {
     for (int i = 0; i < layers; ++i, ++layer) {
-      const BlockFlops flops = flops_of(model, model.layers[layer], layout, count);
+      const BlockFlops flops = flops_of(model, model.layers[layer], layout, count, counted);
       sum += flops.forward + flops.backward;
       // The first layer of a model without an input block has nothing to start again from.
       const bool restarts = layer > 0 || !model.input.ops.empty();
       if (!with_recomputation || !restarts) continue;
       sum += layout.recompute == Recompute::operators
-                 ? run_again(model, model.layers[layer], layout)
-                 : recomputed(model, model.layers[layer], flops, layout, count, i);
+                 ? run_again(model, model.layers[layer], layout, counted.row)
+                 : recomputed(model, model.layers[layer], flops, layout, count, counted, i);
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};
 }
 
-}  // namespace
-
-Flops model_flops(const Model& model, const Layout& layout, AttentionCount count) {
-  return step_flops(model, layout, count, false);
+CountedTokens tokens_of(const Layout& layout) {
+  return {static_cast<double>(layout.sequence_length),
+          static_cast<double>(layout.attended_length())};
 }
 
-Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count) {
-  return step_flops(model, layout, count, true);
+}  // namespace
+
+Flops model_flops(const Model& model, const Layout& layout, AttentionCount count,
+                  const BatchLoads* loads) {
+  if (!layout.has_lengths()) return step_flops(model, layout, count, tokens_of(layout), false);
+  if (loads == nullptr) {
+    const BatchLoads made = batch_loads(layout, attention_weight(model));
+    return model_flops(model, layout, count, &made);
+  }
+  return step_flops(model, layout, count, {loads->real_tokens, loads->real_attended}, false);
+}
+
+Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count,
+                     const BatchLoads* loads) {
+  if (!layout.has_lengths()) return step_flops(model, layout, count, tokens_of(layout), true);
+  if (loads == nullptr) {
+    const BatchLoads made = batch_loads(layout, attention_weight(model));
+    return hardware_flops(model, layout, count, &made);
+  }
+  return step_flops(model, layout, count, {loads->tokens, loads->attended}, true);
+}
+
+double attention_weight(const Model& model) {
+  const AttentionShape& shape = model.attention;
+  double layers = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      layers += op.kind == ModelOpKind::attention ? 1 : 0;
+  const auto widths = static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim));
+  return layers * widths * (shape.causal ? 0.5 : 1.0) /
+         static_cast<double>(std::max<std::int64_t>(1, model.active_parameters()));
 }
 
 }  // namespace sim

@@ -8,6 +8,7 @@
 // leave them out. Kernel::flops has what a kernel executes.
 #pragma once
 
+#include "sim/layout/batch_loads.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 
@@ -18,7 +19,14 @@ enum class AttentionCount : std::uint8_t {
   causal_half,  // half of it where the mask is causal
 };
 
-Flops model_flops(const Model& model, const Layout& layout, AttentionCount count);
-Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count);
+// Of sequences of a data set (Layout::has_lengths) model FLOPs are those of its tokens, hardware
+// FLOPs with those of padding. `loads`: batch_loads(), where they are known.
+Flops model_flops(const Model& model, const Layout& layout, AttentionCount count,
+                  const BatchLoads* loads = nullptr);
+Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count,
+                     const BatchLoads* loads = nullptr);
+
+// FLOPs of attention that a token has for each token of its sequence, over its other FLOPs.
+double attention_weight(const Model& model);
 
 }  // namespace sim

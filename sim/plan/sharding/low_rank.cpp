@@ -55,6 +55,59 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   return adapter;
 }
 
+// One for each of the experts that a rank holds, in grouped products; their tokens are put together
+// again before, and the backward pass of that writes the gradient of each part into zeros of all
+// tokens and adds it to the others (Megatron-Bridge at 067f987d, peft/utils.py,
+// GroupedExpertLinearAdapter.forward: narrow, cat, grouped_mm). A loop over experts where 16 bytes
+// do not divide a dimension (_can_use_grouped_mm).
+LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
+  const ModelOp& op = *to.op;
+  const std::int64_t rank = region.layout->lora_rank, experts = region.experts;
+  const std::int64_t in = op.in_features, out = op.out_features;
+  const std::int64_t tokens = tokens_of(region, op), rows = (tokens + experts - 1) / experts;
+  const DType dtype = region.layout->activation_dtype;
+  const auto bytes = [&](std::int64_t features) {
+    return Bytes{tokens * features * region.element};
+  };
+  const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
+  const Bytes weights = written * (2 * rank * experts);
+  LowRankAdapter adapter;
+  adapter.narrow = bytes(rank);
+  adapter.down = gemm(dtype, {rows, rank, in}, bytes(rank), experts);
+  adapter.up = gemm(dtype, {rows, out, rank}, bytes(out), experts);
+  adapter.up_gradient = gradient_gemm(dtype, {rows, rank, out}, bytes(rank), experts);
+  adapter.down_gradient = gradient_gemm(dtype, {rows, in, rank}, bytes(in), experts);
+  adapter.up_weight = gradient_gemm(dtype, {out, rank, rows}, weights * out, experts);
+  adapter.down_weight = gradient_gemm(dtype, {rank, in, rows}, weights * in, experts);
+  const bool grouped = rank % 8 == 0 && in % 8 == 0 && out % 8 == 0;
+  if (grouped)
+    for (Kernel* kernel : {&adapter.down, &adapter.up, &adapter.up_gradient, &adapter.down_gradient,
+                           &adapter.up_weight, &adapter.down_weight})
+      kernel->launches = 1;
+  const int parts = static_cast<int>(experts);
+  adapter.scale = pass(region, op, bytes(out), 2);
+  adapter.add = pass(region, op, bytes(out), 3);
+  adapter.add_gradient = pass(region, op, bytes(in), 3);
+  if (parts > 1) {
+    adapter.add.bytes += bytes(in) * 2;
+    adapter.add_gradient.bytes += bytes(in) * (parts + 2 + 3 * (parts - 1));
+    adapter.add.launches += 1;
+    adapter.add_gradient.launches += 3 * parts - 1;
+  }
+  adapter.parameters = experts * rank * (in + out);
+  return adapter;
+}
+
+// One that all experts share has the gradients of its own tokens on each rank.
+LowRankAdapter shared_adapter(const Region& region, const ShardedOp& to) {
+  LowRankAdapter adapter = adapter_of(region, to, 1);
+  if (region.layout->expert_parallel == 1) return adapter;
+  const std::int64_t each = std::int64_t{region.layout->lora_rank} * region.element;
+  adapter.up_sum = Bytes{each * to.op->out_features};
+  adapter.down_sum = Bytes{each * to.op->in_features};
+  return adapter;
+}
+
 int linears_apart(const Model& model, const Block& block, const ModelOp& op) {
   if (!model.execution.separate_products) return 1;
   const auto i = static_cast<std::size_t>(&op - block.ops.data());
@@ -73,12 +126,13 @@ void keep_in_nf4(const Region& region, ShardedOp& to) {
 }  // namespace
 
 std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op) {
-  if (!is_linear_of_layer(op) || op.experts > 0) return std::nullopt;
+  if (!is_linear_of_layer(op)) return std::nullopt;
   const auto attention = std::find_if(block.ops.begin(), block.ops.end(), [](const ModelOp& one) {
     return one.kind == ModelOpKind::attention;
   });
   const bool before = attention != block.ops.end() && &op < &*attention;
   const bool column = op.split == TensorSplit::column;
+  if (op.experts > 0) return column ? LoraModule::linear_fc1 : LoraModule::linear_fc2;
   if (before) return column ? std::optional{LoraModule::linear_qkv} : std::nullopt;
   const bool behind_attention =
       attention != block.ops.end() &&
@@ -90,6 +144,7 @@ std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op) {
 
 bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout) {
   const std::optional<LoraModule> module = lora_module(block, op);
+  if (op.experts > 0 && layout.expert_adapters == ExpertAdapters::none) return false;
   return layout.trains_adapters() && module &&
          std::ranges::find(layout.lora_modules, *module) != layout.lora_modules.end();
 }
@@ -104,7 +159,9 @@ std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
   std::int64_t parameters = 0;
   for (const Block& layer : model.layers)
     for (const ModelOp& op : layer.ops)
-      parameters += adapter_parameters(model, layer, op, layout);
+      parameters +=
+          adapter_parameters(model, layer, op, layout) *
+          (layout.expert_adapters == ExpertAdapters::each && op.experts > 0 ? op.experts : 1);
   return parameters;
 }
 
@@ -114,6 +171,7 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   to.parameters = to.tensor_summed = 0;
   const bool table = op.kind == ModelOpKind::elementwise && op.weights > 0;
   if (op.kind == ModelOpKind::embedding || table) return to.backward.reset();
+  if (op.kind == ModelOpKind::router) return to.weight_gradient.reset();
   if (op.kind != ModelOpKind::linear) return;
   to.weight_gradient.reset();
   to.weight_gradient_apart.clear();
@@ -124,7 +182,12 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
     keep_in_nf4(region, to);
   if (!has_adapter(block, op, *region.layout)) return;
-  to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));
+  if (op.experts == 0)
+    to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));
+  else
+    to.adapter = region.layout->expert_adapters == ExpertAdapters::each
+                     ? adapters_of_experts(region, to)
+                     : shared_adapter(region, to);
   to.parameters = to.adapter->parameters;
   to.saved = to.whole_input + to.adapter->narrow;
 }

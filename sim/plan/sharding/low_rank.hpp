@@ -13,13 +13,13 @@
 
 namespace sim {
 
-// Which of the linears of a layer it is; none: another operator, or of routed experts.
+// Which of the linears of a layer it is; none: another operator.
 std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op);
 // Whether a linear has an adapter.
 bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout);
 
-// Parameters of the adapter of an operator, 0 where it has none; and of all adapters of a model, on
-// all ranks of a replica.
+// Parameters of the adapter that a token passes at an operator, 0 where it has none; and of all
+// adapters of a model, on all ranks of a replica.
 std::int64_t adapter_parameters(const Model& model, const Block& block, const ModelOp& op,
                                 const Layout& layout);
 std::int64_t adapter_parameters(const Model& model, const Layout& layout);

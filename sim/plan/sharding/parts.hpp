@@ -1,5 +1,6 @@
 // The parts of sharding.cpp: what its files share.
 //   sharding.cpp        operators and blocks
+//   shard_model.cpp     all blocks of a model
 //   scans.cpp           scans over context-parallel ranks, sparse attention
 //   attention.cpp       kernels of attention, also over context-parallel ranks
 //   experts.cpp         routers, and the way of tokens to experts
@@ -27,12 +28,26 @@ struct Region {
   // Of a mixture of experts; `share` is that of the rank that paces, or of the one that holds most.
   const ExpertShares* shares = nullptr;
   const RankShare* share = nullptr;
+  std::int64_t row = 0;  // tokens of a sequence of the micro-batch, of all context ranks
+  double attended = 0;   // of them, those of the sequence of a token; 0: as the layout says
+  std::int64_t held() const { return row / layout->context_parallel; }
 };
+
+// Sequences of equal length whose attention costs what that of a micro-batch does: the sum of their
+// squares is that of the real ones. Under a ramp of the kernel's rate with their length,
+// l / (l + r), the time of n sequences is a sum of l^2 + r l, which such sequences have too.
+struct AttendedSequences {
+  std::int64_t count = 1, length = 0;
+};
+AttendedSequences attended_sequences(const Region& region);
 
 // Attention as a rank runs it. The fused softmax works on four matrices of scores at a time; where
 // a rank has another number of them, its kernels are eager (Megatron-LM,
 // megatron/model/fused_softmax.py, attn_batch_size % 4).
 AttentionShape rank_attention(const Region& region, const ModelOp& op);
+
+// sharding.cpp
+ShardedBlock shard_block(const Region& region, const Block& block);
 
 Bytes bytes_from(double value);
 std::int64_t tokens_of(const Region& region, const ModelOp& op);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "sim/base/check.hpp"
-#include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
@@ -221,10 +219,10 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   }
   const bool heads = exchanges_heads(layout);
   const bool all_keys = heads || attends_at_once(*region.model, layout);
-  const std::int64_t packed = packed_sequences(layout);
-  const std::int64_t held = (layout.tokens_held() + packed / 2) / packed;
-  const ScoreBlock scores{.m = heads ? layout.sequence_length : held,
-                          .n = all_keys ? layout.sequence_length : held,
+  const std::int64_t length = attended_sequences(region).length;
+  const std::int64_t held = std::max<std::int64_t>(1, length / layout.context_parallel);
+  const ScoreBlock scores{.m = heads ? length : held,
+                          .n = all_keys ? length : held,
                           .causal = region.model->attention.causal,
                           .shares = heads ? layout.context_parallel : 1};
   to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
@@ -347,10 +345,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   if (op.kind == ModelOpKind::attention) {
     const bool flash = is_flash(region.layout->attention);
     if (copies_attention(region)) to.saved += to.output;
-    to.attention_saved =
-        bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
-                                                region.layout->attended_length(), region.element) *
-                   static_cast<double>(region.tokens) / region.tensor);
+    to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
+                                                                 region.row, region.element) *
+                                    static_cast<double>(region.tokens) / region.tensor);
   }
 }
 
@@ -412,6 +409,8 @@ ShardedOp shard_held(Region region, const Block& block, const ModelOp& op) {
   return held;
 }
 
+}  // namespace
+
 ShardedBlock shard_block(const Region& region, const Block& block) {
   ShardedBlock sharded;
   sharded.block = &block;
@@ -419,7 +418,8 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   for (const ModelOp& op : block.ops) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
-    shard_op(op.experts > 0 ? region_of_experts(region, op) : region, block, op, to);
+    const Region own = op.experts > 0 ? region_of_experts(region, op) : region;
+    shard_op(own, block, op, to);
     if (holds_otherwise(region, op)) hold(shard_held(region, block, op), to);
     if (sums_behind_linear(block, op))
       to.add_gradient = gradient_add_kernel(region, op, op.out_features);
@@ -427,7 +427,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     shard_reorders(region, to);
     separate_products(region, block, sharded.ops.size() - 1, to);
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
-    if (region.layout->trains_adapters()) freeze(region, block, to);
+    if (region.layout->trains_adapters()) freeze(own, block, to);
   }
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);
@@ -439,38 +439,6 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
   return sharded;
 }
-
-auto shape_of(const ModelOp& op) {
-  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts,
-                         op.per_token, op.in_place, op.backward_reads_output, op.in_features,
-                         op.out_features, op.weights, op.biases, op.tied_to_embedding,
-                         op.once_per_sequence, op.products, op.window, op.kv_heads, op.top_keys,
-                         op.splits_parameters, op.forward_elements, op.backward_elements,
-                         op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
-                         op.forward_flops.count(), op.backward_flops.count());
-}
-
-bool same_block(const Block& a, const Block& b) {
-  if (a.ops.size() != b.ops.size() || a.output_elements != b.output_elements || a.name != b.name) {
-    return false;
-  }
-  for (std::size_t i = 0; i < a.ops.size(); ++i) {
-    if (shape_of(a.ops[i]) != shape_of(b.ops[i]) || a.ops[i].name != b.ops[i].name) return false;
-  }
-  return true;
-}
-
-struct DistinctBlock {
-  const Layout* layout = nullptr;  // the format of its products
-  std::uint32_t index = 0;         // among the sharded blocks
-};
-
-bool is_bf16_layer(const Layout& layout, std::size_t layer, std::size_t layers) {
-  return std::cmp_less(layer, layout.first_bf16_layers) ||
-         layer + static_cast<std::size_t>(layout.last_bf16_layers) >= layers;
-}
-
-}  // namespace
 
 std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel) {
   if (tensor_parallel == 1) return vocabulary;
@@ -503,50 +471,6 @@ bool holds_units(const Model& model, const Layout& layout) {
 DType summed_gradient_dtype(const Model& model, const Layout& layout) {
   const bool widens = bytes_of(layout.reduce_dtype) > bytes_of(layout.gradient_dtype);
   return holds_units(model, layout) && widens ? layout.reduce_dtype : layout.gradient_dtype;
-}
-
-ShardedModel shard(const Model& given, const Layout& layout) {
-  ShardedModel sharded;
-  if (shares_key_heads(given, layout.tensor_parallel))
-    sharded.shared_keys =
-        std::make_shared<const Model>(with_shared_key_heads(given, layout.tensor_parallel));
-  const Model& model = sharded.shared_keys ? *sharded.shared_keys : given;
-  Region region{&model, &layout};
-  region.tensor = layout.tensor_parallel;
-  region.element = bytes_of(layout.activation_dtype);
-  region.tokens = layout.micro_batch * (model.is_layer_list ? 1 : layout.tokens_held());
-  region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
-  const ExpertShares shares = expert_shares(layout, model);
-  region.shares = &shares;
-  region.share = &shares.paced;
-  sharded.model = &model;
-  sharded.layout = layout;
-  Layout sixteen_bit = layout;  // of layers whose products are not cast
-  sixteen_bit.compute_dtype = layout.activation_dtype;
-  const auto add = [&](const Block& block) {
-    sharded.blocks.push_back(shard_block(region, block));
-    return static_cast<std::uint32_t>(sharded.blocks.size() - 1);
-  };
-  if (!model.input.ops.empty()) sharded.input = add(model.input);
-  std::vector<DistinctBlock> distinct;
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const Layout* of_layer = is_bf16_layer(layout, i, model.layers.size()) ? &sixteen_bit : &layout;
-    const auto like = [&](const DistinctBlock& earlier) {
-      return earlier.layout == of_layer &&
-             same_block(model.layers[i], *sharded.blocks[earlier.index].block);
-    };
-    const auto before = std::find_if(distinct.begin(), distinct.end(), like);
-    region.layout = of_layer;
-    sharded.of_layer.push_back(before != distinct.end() ? before->index : add(model.layers[i]));
-    if (before == distinct.end()) distinct.push_back({of_layer, sharded.of_layer.back()});
-  }
-  region.layout = &layout;
-  if (!model.output.ops.empty()) sharded.output = add(model.output);
-  sharded.first_layer.push_back(0);
-  for (const int count : layers_of_chunks(layout, model.layers.size())) {
-    sharded.first_layer.push_back(sharded.first_layer.back() + count);
-  }
-  return sharded;
 }
 
 }  // namespace sim

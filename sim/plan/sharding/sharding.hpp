@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "sim/layout/batch_loads.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/sharding/recomputed_modules.hpp"
@@ -75,6 +76,9 @@ struct LowRankAdapter {
   Bytes narrow{};
   bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
   Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
+  // Of an adapter that experts of several ranks share: its gradients, summed over them in every
+  // micro-batch; 0: they are not.
+  Bytes up_sum{}, down_sum{};
   std::int64_t parameters = 0;
 };
 
@@ -166,11 +170,23 @@ struct ShardedModel {
   const Model* model = nullptr;
   std::shared_ptr<const Model> shared_keys;  // `model`, where it differs from the one given
   Layout layout;
-  std::vector<ShardedBlock> blocks;     // distinct ones
+  // Distinct ones; of each kind of micro-batch, one kind behind the other.
+  std::vector<ShardedBlock> blocks;
   std::vector<std::uint32_t> of_layer;  // index into `blocks`
   std::optional<std::uint32_t> input;   // absent: the model has none
   std::optional<std::uint32_t> output;
   std::vector<int> first_layer;  // of each chunk; chunks + 1 entries
+  // Where micro-batches differ by the lengths of their sequences. Indices above are of the first
+  // kind.
+  std::uint32_t blocks_of_kind = 0;
+  std::vector<std::uint32_t> kind_of_microbatch;  // empty: all are alike
+  std::uint32_t kinds() const {
+    return blocks_of_kind == 0 ? 1 : static_cast<std::uint32_t>(blocks.size()) / blocks_of_kind;
+  }
+  std::uint32_t block_for(std::uint32_t block, int microbatch) const {
+    if (kind_of_microbatch.empty()) return block;
+    return block + blocks_of_kind * kind_of_microbatch[static_cast<std::size_t>(microbatch)];
+  }
 };
 
 // Whether the keys and values of all context-parallel ranks meet one kernel of attention.
@@ -196,7 +212,9 @@ inline std::int64_t packed_sequences(const Layout& layout) {
 // (ExpertForm::torchtitan; DeepEP and HybridEP take them along).
 bool weighs_at_origin(const Execution& runs, const Layout& layout);
 
-ShardedModel shard(const Model& model, const Layout& layout);
+// `batches`: of one replica, where they are not alike (Layout::has_lengths).
+ShardedModel shard(const Model& model, const Layout& layout,
+                   const std::vector<MicroBatchLoad>& batches = {});
 
 // Autograd gives a gradient the format of its weight; where gradients are kept in another one,
 // every micro-batch's is converted and added to them (DeepSpeed, runtime/bf16_optimizer.py).

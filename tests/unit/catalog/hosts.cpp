@@ -220,6 +220,11 @@ std::vector<Host> hosts() {
                                   "  master_format: remainders\n"),
       scenario_host("adapters", dense + machine + layout +
                                     "  zero_stage: 1\n  lora: {rank: 16}\n  packed_length: 512\n"),
+      scenario_host("lengths",
+                    dense + machine + layout +
+                        "  packing: {lengths: lognormal, mean: 300, sigma: 1, multiple: 16}\n"),
+      scenario_host("adapters of experts",
+                    mixtral + machine + layout + "  lora: {rank: 16, experts: each}\n"),
       scenario_host("ends in 16 bits",
                     dense + machine + layout + "  compute_dtype: fp8\n  bf16_layers: {first: 1}\n"),
       scenario_host("modules", dense + machine + layout +

@@ -75,6 +75,44 @@ TEST_CASE("adapters of Megatron-Bridge are read, not passed over", "[interop]") 
   CHECK(refused("peft: {target_modules: [lm_head]}\n").size() == 1);
 }
 
+TEST_CASE("adapters of experts are read, shared where nothing is said", "[interop]") {
+  const auto experts = [](const std::string& peft) {
+    const std::string text =
+        "model: {num_layers: 4, hidden_size: 512, num_attention_heads: 8, vocab_size: 50304,\n"
+        "  seq_length: 1024, position_embedding_type: rope, num_moe_experts: 8,\n"
+        "  moe_ffn_hidden_size: 1024, moe_router_topk: 2, expert_model_parallel_size: 4,\n"
+        "  normalization: RMSNorm, gated_linear_unit: true, add_bias_linear: false,\n"
+        "  activation_func: {_target_: torch.nn.functional.silu},\n"
+        "  moe_grouped_gemm: true, moe_token_dispatcher_type: alltoall}\n"
+        "train: {micro_batch_size: 1, global_batch_size: 8}\n" +
+        peft;
+    return from_yaml(text, 8);
+  };
+  CHECK(experts("peft: lora\n").layout.expert_adapters == ExpertAdapters::shared);
+  CHECK(experts("peft: {share_expert_adapters: false}\n").layout.expert_adapters ==
+        ExpertAdapters::each);
+  CHECK(experts("peft: {target_modules: [linear_qkv]}\n").layout.expert_adapters ==
+        ExpertAdapters::none);
+  CHECK(from_yaml(recipe("peft: lora\n"), 8).layout.expert_adapters == ExpertAdapters::none);
+  const auto refused = [&](const std::string& peft) {
+    return test::problems([&] { return experts(peft); });
+  };
+  CHECK(refused("peft: {experts_shared_outer_loras: true}\n").size() == 1);
+  CHECK(refused("peft: {normalize_moe_lora: true}\n").size() == 1);
+}
+
+TEST_CASE("packed data is told, and context parallelism by sequence refused", "[interop]") {
+  CHECK(test::notes(from_yaml(recipe("dataset: {offline_packing_specs: {packed_sequence_size: "
+                                     "4096}}\n"),
+                              8),
+                    "dataset"));
+  CHECK_FALSE(test::notes(from_yaml(recipe("dataset: {num_workers: 2}\n"), 8), "dataset"));
+  CHECK(test::notes(from_flags(decoder("--sft")), "--sft"));
+  for (const char* flag : {"--hybrid-context-parallel", "--dynamic-context-parallel",
+                           "--sequence-packing-scheduler dp_balanced"})
+    CHECK(flag_problems(decoder(flag)).size() == 1);
+}
+
 TEST_CASE("what a target cannot say of adapters and formats is refused", "[interop]") {
   Scenario scenario = load_scenario(test::source_dir() + "/scenarios/llama-3.1-70b-512-h100.yaml");
   scenario.layout.lora_rank = 16;

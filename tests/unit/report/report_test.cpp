@@ -34,6 +34,38 @@ Layout pipeline(Schedule schedule, int stages, int micro_batches, int virtual_st
 
 }  // namespace
 
+TEST_CASE("how full rows are, and who waits for whom, is said", "[report][packing]") {
+  Report report = small_report();
+  CHECK(load_lines(report).empty());
+  CHECK(has(to_table(report), "16 sequences of 1,024 tokens per step"));
+  report.layout.packing_lengths.name = "lognormal";
+  BatchLoads& loads = report.loads.emplace();
+  loads.tokens = 1024;
+  loads.real_tokens = 768;
+  loads.real_attended = 200.4;
+  loads.sequences = 4.5;
+  loads.imbalance = 1.02;
+  loads.attention_imbalance = 1.3;
+  CHECK(
+      load_lines(report) ==
+      std::vector<std::string>{
+          "4.5 sequences in a row, 75.0 % of its tokens real; a token's sequence has 200 tokens in "
+          "the mean",
+          "the slowest of 2 replicas has 1.020 times the FLOPs of the mean one, 1.300 times its "
+          "attention; all wait for it"});
+  CHECK(has(to_table(report), "16 rows of 1,024 tokens per step"));
+  CHECK(has(to_csv(report), "sequences.real_share,0.75"));
+  report.layout.packing = Packing::pad_to_longest;
+  loads.together = 2;
+  loads.cut = 0.011;
+  CHECK(load_lines(report) ==
+        std::vector<std::string>{
+            "rows of 1024 tokens in the mean, 75.0 % of them real; 1.1 % of the sequences are cut",
+            "the slowest of 2 replicas, 2 of which go layer by layer together, has 1.020 times the "
+            "FLOPs of the mean one, 1.300 times its attention; all wait for it"});
+  CHECK(has(to_table(report), "16 rows of up to 1,024 tokens per step"));
+}
+
 TEST_CASE("the bubble's closed forms") {
   // GPipe (Huang et al. 2018) with 4 stages and 32 micro-batches: 3/35 of the step.
   CHECK_THAT(bubble_closed_form(pipeline(Schedule::gpipe, 4, 32)).share,

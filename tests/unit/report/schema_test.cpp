@@ -55,6 +55,7 @@ TEST_CASE("every key of the JSON is documented, and every documented key is ther
   report.interval = TimeInterval{.low = 0.9, .high = 1.1, .unlike = {"schedule gpipe"}};
   report.meetings.emplace();
   report.expert_load.emplace();
+  report.loads.emplace().tokens = 1;
   report.servers.emplace().staleness.add(1);
   collect(nlohmann::json::parse(to_json(report)), "", written);
   const std::set<std::string> known = documented();

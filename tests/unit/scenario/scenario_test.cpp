@@ -7,6 +7,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/scenario/sources.hpp"
+#include "sim/scenario/write_scenario.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/support/source_dir.hpp"
@@ -268,7 +269,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 43 more");
+        "pipeline_parallel and 44 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
@@ -510,4 +511,36 @@ TEST_CASE("GPUs per node that do not go with the rest are refused") {
       problems(on_racks("nodes: 2", "pipeline_parallel: 32")) ==
       Lines{"3:71: tensor_parallel 1 x pipeline_parallel 32 is 32, which does not divide the GPUs: "
             "the cluster has 144 GPUs (2 nodes of 72); cluster.gpus_per_node: 64 would do"});
+}
+
+TEST_CASE("lengths of sequences are those of a file beside the scenario", "[scenario][packing]") {
+  const std::string lengths = write("lengths.csv", "length,count\n100,30\n400,10\n");
+  const Scenario scenario = load(small("  packing: {lengths: lengths.csv, seed: 3}\n"));
+  const LengthSource& source = scenario.layout.packing_lengths;
+  CHECK(source.name == lengths);
+  REQUIRE(source.measured);
+  CHECK(*source.measured == std::vector<LengthCount>{{100, 30}, {400, 10}});
+  CHECK(scenario.layout.packing_seed == 3);
+  // Written elsewhere, it is found from there.
+  const std::string text = scenario_yaml(scenario, fs::path{lengths}.parent_path().string());
+  CHECK(text.find("lengths: \"lengths.csv\"") != std::string::npos);
+  const Scenario again = load(text);
+  CHECK(again.layout.packing_lengths == source);
+}
+
+TEST_CASE("what is wrong with lengths is told with its place", "[scenario][packing]") {
+  const std::string bad = write("bad.csv", "100\nmany\n");
+  CHECK(problems(small("  packing: {lengths: bad.csv}\n")) ==
+        Lines{"2:1: 'many' is no length; allowed: whole numbers from 1 to 4294967296"});
+  const Lines missing = problems(small("  packing: {lengths: lenghts.csv}\n"));
+  REQUIRE(missing.size() == 1);
+  CHECK(missing.front().starts_with("6:22: there is no file "));
+  CHECK(
+      problems(small("  packing: {lengths: lognormal, mean: 0.5}\n")) ==
+      Lines{"6:12: packing.mean is 0.5, the mean of lognormal lengths; allowed: 1 token or more"});
+  CHECK(
+      problems(small("  packing: {mean: 100}\n")) ==
+      Lines{"6:12: a key of packing is set, but packing.lengths is none; allowed: lognormal, or a "
+            "file"});
+  CHECK(problems(small("  packing: {method: tetris}\n")).size() == 1);
 }

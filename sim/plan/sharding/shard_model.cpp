@@ -1,0 +1,147 @@
+// All blocks of a model, as one rank runs them. Where micro-batches differ by the lengths of their
+// sequences, those of each kind.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "sim/model/key_heads.hpp"
+#include "sim/plan/sharding/parts.hpp"
+
+namespace sim {
+namespace {
+
+auto shape_of(const ModelOp& op) {
+  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts,
+                         op.per_token, op.in_place, op.backward_reads_output, op.in_features,
+                         op.out_features, op.weights, op.biases, op.tied_to_embedding,
+                         op.once_per_sequence, op.products, op.window, op.kv_heads, op.top_keys,
+                         op.splits_parameters, op.forward_elements, op.backward_elements,
+                         op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+                         op.forward_flops.count(), op.backward_flops.count());
+}
+
+bool same_block(const Block& a, const Block& b) {
+  if (a.ops.size() != b.ops.size() || a.output_elements != b.output_elements || a.name != b.name) {
+    return false;
+  }
+  for (std::size_t i = 0; i < a.ops.size(); ++i) {
+    if (shape_of(a.ops[i]) != shape_of(b.ops[i]) || a.ops[i].name != b.ops[i].name) return false;
+  }
+  return true;
+}
+
+struct DistinctBlock {
+  const Layout* layout = nullptr;  // the format of its products
+  std::uint32_t index = 0;         // among the sharded blocks
+};
+
+bool is_bf16_layer(const Layout& layout, std::size_t layer, std::size_t layers) {
+  return std::cmp_less(layer, layout.first_bf16_layers) ||
+         layer + static_cast<std::size_t>(layout.last_bf16_layers) >= layers;
+}
+
+// All of it for micro-batches of one kind, behind what is there.
+class KindSharding {
+ public:
+  KindSharding(Region region, ShardedModel& sharded) : region_{region}, sharded_{sharded} {
+    sixteen_bit_ = *region.layout;  // of layers whose products are not cast
+    sixteen_bit_.compute_dtype = region.layout->activation_dtype;
+  }
+
+  void add_blocks() {
+    const Model& model = *region_.model;
+    const Layout& layout = *region_.layout;
+    if (!model.input.ops.empty()) sharded_.input = add(model.input);
+    std::vector<DistinctBlock> distinct;
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      const Layout* of_layer =
+          is_bf16_layer(layout, i, model.layers.size()) ? &sixteen_bit_ : &layout;
+      const auto like = [&](const DistinctBlock& earlier) {
+        return earlier.layout == of_layer &&
+               same_block(model.layers[i], *sharded_.blocks[earlier.index].block);
+      };
+      const auto before = std::find_if(distinct.begin(), distinct.end(), like);
+      region_.layout = of_layer;
+      sharded_.of_layer.push_back(before != distinct.end() ? before->index : add(model.layers[i]));
+      if (before == distinct.end()) distinct.push_back({of_layer, sharded_.of_layer.back()});
+    }
+    region_.layout = &layout;
+    if (!model.output.ops.empty()) sharded_.output = add(model.output);
+  }
+
+ private:
+  std::uint32_t add(const Block& block) {
+    sharded_.blocks.push_back(shard_block(region_, block));
+    return static_cast<std::uint32_t>(sharded_.blocks.size() - 1);
+  }
+
+  Region region_;
+  ShardedModel& sharded_;
+  Layout sixteen_bit_;
+};
+
+// With rows of `load.tokens` tokens in sequences of `load.attended`.
+Region region_of(const Region& whole, const MicroBatchLoad& load) {
+  Region region = whole;
+  region.row = load.tokens;
+  region.attended = load.attended;
+  region.tokens = region.layout->micro_batch * region.held();
+  region.sequence_tokens =
+      region.layout->sequence_parallel ? region.tokens / region.tensor : region.tokens;
+  return region;
+}
+
+// Blocks for each kind of micro-batch that differs by the lengths of its sequences.
+void shard_kinds(const Region& region, const std::vector<MicroBatchLoad>& batches,
+                 ShardedModel& sharded) {
+  std::vector<MicroBatchLoad> kinds;
+  for (const MicroBatchLoad& load : batches) {
+    auto kind = std::find(kinds.begin(), kinds.end(), load);
+    if (kind == kinds.end()) {
+      kind = kinds.insert(kinds.end(), load);
+      ShardedModel more;
+      KindSharding{region_of(region, load), more}.add_blocks();
+      if (sharded.blocks.empty()) {
+        sharded.of_layer = more.of_layer;
+        sharded.input = more.input;
+        sharded.output = more.output;
+        sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
+      }
+      sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
+    }
+    sharded.kind_of_microbatch.push_back(static_cast<std::uint32_t>(kind - kinds.begin()));
+  }
+}
+
+}  // namespace
+
+ShardedModel shard(const Model& given, const Layout& layout,
+                   const std::vector<MicroBatchLoad>& batches) {
+  ShardedModel sharded;
+  if (shares_key_heads(given, layout.tensor_parallel))
+    sharded.shared_keys =
+        std::make_shared<const Model>(with_shared_key_heads(given, layout.tensor_parallel));
+  const Model& model = sharded.shared_keys ? *sharded.shared_keys : given;
+  Region region{&model, &layout};
+  region.tensor = layout.tensor_parallel;
+  region.element = bytes_of(layout.activation_dtype);
+  region.row = model.is_layer_list ? layout.context_parallel : layout.sequence_length;
+  region.tokens = layout.micro_batch * region.held();
+  region.sequence_tokens = layout.sequence_parallel ? region.tokens / region.tensor : region.tokens;
+  const ExpertShares shares = expert_shares(layout, model);
+  region.shares = &shares;
+  region.share = &shares.paced;
+  sharded.model = &model;
+  sharded.layout = layout;
+  if (batches.empty())
+    KindSharding{region, sharded}.add_blocks();
+  else
+    shard_kinds(region, batches, sharded);
+  sharded.first_layer.push_back(0);
+  for (const int count : layers_of_chunks(layout, model.layers.size())) {
+    sharded.first_layer.push_back(sharded.first_layer.back() + count);
+  }
+  return sharded;
+}
+
+}  // namespace sim
