@@ -65,8 +65,9 @@ TEST_CASE("adapters of Automodel are those that its patterns name", "[interop]")
   CHECK(modules("{target_modules: ['*.q_proj', '*.v_proj']}") ==
         std::vector{LoraModule::linear_qkv});
   CHECK(from_recipe(llama + "peft: {dim: 32}\n").layout.lora_rank == 32);
-  CHECK(from_recipe(llama + "peft: {}\nquantization: {load_in_4bit: true}\n")
-            .layout.frozen_format == FrozenFormat::nf4);
+  CHECK(
+      from_recipe(llama + "peft: {}\nquantization: {load_in_4bit: true}\n").layout.frozen_format ==
+      FrozenFormat::nf4);
   CHECK(recipe_problems(llama + "peft: {target_modules: ['lm_head']}\n") ==
         Lines{"4:24: 'lm_head' fits no linear that is known: q_proj, k_proj, v_proj, o_proj, "
               "gate_proj, up_proj, down_proj"});
@@ -99,9 +100,10 @@ TEST_CASE("stages of Automodel are those of torch's schedules", "[interop]") {
 
 TEST_CASE("torchao's 8 bits of Automodel are torchtitan's", "[interop]") {
   const Imported job = from_recipe(
-      llama + "distributed: {strategy: fsdp2}\ncompile: {enabled: true}\n"
-              "fp8: {enabled: true, recipe_name: tensorwise, enable_fsdp_float8_all_gather: true,\n"
-              "  precompute_float8_dynamic_scale_for_fsdp: true}\n");
+      llama +
+      "distributed: {strategy: fsdp2}\ncompile: {enabled: true}\n"
+      "fp8: {enabled: true, recipe_name: tensorwise, enable_fsdp_float8_all_gather: true,\n"
+      "  precompute_float8_dynamic_scale_for_fsdp: true}\n");
   CHECK(job.layout.compute_dtype == DType::fp8);
   CHECK(job.layout.eight_bit_parameters);
   CHECK(job.framework.execution.eight_bit == EightBit::torchao);
@@ -111,10 +113,11 @@ TEST_CASE("torchao's 8 bits of Automodel are torchtitan's", "[interop]") {
 
 TEST_CASE("what Automodel has beyond is refused in its place", "[interop]") {
   CHECK(recipe_problems(llama + "distributed: {strategy: fsdp2, ep_size: 8}\n") ==
-        Lines{"4:42: experts and latent attention are modelled only as Megatron-LM runs them"});
+        Lines{"4:41: experts and latent attention are modelled only as Megatron-LM runs them"});
   CHECK(recipe_problems(llama + "distributed: {strategy: horovod}\n") ==
-        Lines{"4:26: is 'horovod'; modelled: fsdp2, ddp, megatron_fsdp"});
-  CHECK(recipe_problems("model: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n").size() == 1);
+        Lines{"4:25: is 'horovod'; modelled: fsdp2, ddp, megatron_fsdp"});
+  CHECK(recipe_problems("model: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n").size() ==
+        1);
   CHECK(recipe_problems("model: {pretrained_model_name_or_path: nobody/knows-1b}\n"
                         "step_scheduler: {local_batch_size: 1}\n")
             .front()

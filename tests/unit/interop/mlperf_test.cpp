@@ -1,5 +1,6 @@
 // Variables of NVIDIA's config_*.sh in MLPerf Training.
 #include "sim/interop/mlperf.hpp"
+
 #include "sim/interop/job_file.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
@@ -32,8 +33,9 @@ const std::string tuning =
 }  // namespace
 
 TEST_CASE("a pretraining of MLPerf is the job that its variables make", "[interop]") {
-  const Imported job = from_variables(pretraining + "export FP8=True\nexport FP8_RECIPE=tensorwise\n"
-                                                    "export FULL_CUDA_GRAPH=1\n");
+  const Imported job = from_variables(pretraining +
+                                      "export FP8=True\nexport FP8_RECIPE=tensorwise\n"
+                                      "export FULL_CUDA_GRAPH=1\n");
   const Layout& layout = job.layout;
   CHECK(job.shape.hidden == 16'384);
   CHECK(layout.world_size() == 512);
