@@ -538,6 +538,12 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
   }
 }
 
+// Whether an object has that key, if only to say null. It does not become known.
+bool is_written(const ObjectReader& object, std::string_view key) {
+  const SourcePosition all = object.where(), value = object.where(key);
+  return all.line != value.line || all.column != value.column;
+}
+
 // Whether a file speaks of a field at all, if only to say null.
 bool says(const ObjectReader& root, const Spelling& name) {
   bool any = false;
@@ -545,9 +551,7 @@ bool says(const ObjectReader& root, const Spelling& name) {
     if (!place) continue;
     const auto [section, key] = split(place);
     const std::optional<ValueReader> found = root.find(section);
-    if (!found || !found->is_object()) continue;
-    const std::vector<std::string> keys = found->object().keys();
-    if (std::ranges::find(keys, key) != keys.end()) any = true;
+    if (found && found->is_object() && is_written(found->object(), key)) any = true;
   }
   return any;
 }
@@ -580,15 +584,23 @@ void read_format(const ObjectReader& root, const char* key, Text& into) {
                     name.substr(0, 80)));
 }
 
+void pass_over_section(const ObjectReader& below, const ObjectReader& above,
+                       std::string_view section) {
+  if (!is_written(below, section) || !is_written(above, section)) return;
+  const auto mine = above.find(section);
+  const auto theirs = below.find(section);
+  if (!mine || !theirs || !mine->is_object() || !theirs->is_object()) return;
+  const ObjectReader object = theirs->object();
+  for (const std::string& key : object.unasked_keys())
+    if (is_written(mine->object(), key)) static_cast<void>(object.has(key));
+}
+
 // What a layer above says is not judged again.
 void pass_over(const ObjectReader& below, const ObjectReader& above) {
-  for (const std::string& section : above.keys()) {
-    const auto mine = above.find(section);
-    const auto theirs = below.find(section);
-    if (!mine || !theirs || !mine->is_object() || !theirs->is_object()) continue;
-    for (const std::string& key : mine->object().keys())
-      static_cast<void>(theirs->object().has(key));
-  }
+  for (const std::string& section : below.unasked_keys())
+    pass_over_section(below, above, section);
+  for (const char* section : sections)
+    pass_over_section(below, above, section);
 }
 
 // cfg.model = AutoBridge.from_hf_pretrained("meta-llama/Meta-Llama-3-8B"): the hub's model.

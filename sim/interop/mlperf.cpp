@@ -396,7 +396,8 @@ class Reader {
     const bool llama = kind_ == Benchmark::llama31, tunes = kind_ == Benchmark::lora;
     config_.distributed_optimizer = flag({"USE_DIST_OPTIMIZER", "USE_DISTRIBUTED_OPTIMIZER"}, true);
     config_.overlap_grad_reduce =
-        flag({"OVERLAP_GRAD_REDUCE", "DDP_OVERLAP_GRAD_REDUCE", "OVERLAP_GRAD_SYNC"}, !tunes);
+        flag({"OVERLAP_GRAD_REDUCE", "DDP_OVERLAP_GRAD_REDUCE", "OVERLAP_GRAD_SYNC"},
+             !tunes || is_set("MCORE_OPTIM_OVERLAP_PARAM_SYNC"));  // v4.1
     config_.overlap_param_gather = flag({"OVERLAP_PARAM_GATHER", "DDP_OVERLAP_PARAM_GATHER",
                                          "OVERLAP_PARAM_SYNC", "MCORE_OPTIM_OVERLAP_PARAM_SYNC"},
                                         !tunes);

@@ -10,6 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int deepest = 16;
+constexpr int most_steps = 1000;
 constexpr std::size_t most_modules = 64;
 constexpr std::size_t none = static_cast<std::size_t>(-1);
 
@@ -44,7 +45,7 @@ RecipeChain::RecipeChain(const Document& file, const std::string& name, const st
 }
 
 bool RecipeChain::add(std::size_t module, const std::string& name, int depth) {
-  if (depth > deepest) return false;
+  if (depth > deepest || ++steps_ > most_steps) return false;
   const ObjectReader all = modules_[module].document->root_object();
   all.ignore_unknown();
   if (const auto found = all.find(name); found && found->is_object()) {

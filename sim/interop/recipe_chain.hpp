@@ -35,6 +35,7 @@ class RecipeChain {
   std::vector<Module> modules_;
   std::vector<ObjectReader> layers_;
   std::string base_;
+  int steps_ = 0;  // names looked for
 };
 
 }  // namespace sim

@@ -100,7 +100,8 @@ class Trial {
           give(with_model, batch, gpus);
           if (try_once(job_, tried)) return read(tried, true);
           // What a file of another model is refused for says nothing.
-          const bool open = with_model || leaves_open(tried);
+          const bool other = with_model && kind_ == JobKind::nemo;
+          const bool open = other || leaves_open(tried);
           if (!open && (leaves_open(best) || tried.reasons.size() < best.reasons.size()))
             best = tried;
         }

@@ -219,3 +219,49 @@ TEST_CASE("recipes of Megatron-Bridge in Python are read", "[interop]") {
         "4:43: 'int3' is no precision that is known; allowed: bf16, fp8_cs, fp8_ds, "
         "fp8_mx, nvfp4");
 }
+
+TEST_CASE("recipes of Megatron-Bridge begin from others", "[interop]") {
+  constexpr std::string_view chain = R"(
+HF_MODEL = "meta-llama/Meta-Llama-3-8B"
+llama3_8b_pretrain_config = llama3_8b_pretrain_8gpu_h100_bf16_config
+
+
+def llama3_8b_pretrain_8gpu_h100_bf16_config(seq_length: int = 2048) -> ConfigContainer:
+    cfg = _pretrain_common()
+    cfg.model = AutoBridge.from_hf_pretrained(HF_MODEL).to_megatron_provider(load_weights=False)
+    cfg.model.seq_length = cfg.dataset.seq_length = seq_length
+    cfg.model.tensor_model_parallel_size = 2
+    cfg.model.pipeline_model_parallel_size = 2
+    cfg.model.virtual_pipeline_model_parallel_size = 4
+    if seq_length > 4096:
+        cfg.train.micro_batch_size = 1
+    else:
+        cfg.train.micro_batch_size = 4
+    cfg.optimizer.use_precision_aware_optimizer = True
+    cfg.optimizer.exp_avg_dtype = torch.bfloat16
+
+
+def llama3_8b_pretrain_16gpu_h100_bf16_config() -> ConfigContainer:
+    cfg = llama3_8b_pretrain_config()
+    cfg.model.pipeline_model_parallel_size = 1
+    cfg.model.virtual_pipeline_model_parallel_size = None
+    cfg.train.global_batch_size = 64
+    cfg.model.some_new_key = 3
+)";
+  const Document file = Document::parse(chain, "a.py", Syntax::python);
+  const auto read = [&](const std::string& name) { return import_bridge_recipe(file, name, {}); };
+  const Imported base = read("llama3_8b_pretrain_8gpu_h100_bf16_config");
+  CHECK(base.shape.hidden == 4096);  // by its name
+  CHECK(base.layout.sequence_length == 2048);
+  CHECK(base.layout.virtual_stages == 4);
+  CHECK(base.layout.micro_batch == 1);  // a condition is read as if it held
+  CHECK(base.layout.global_batch == 32);
+  CHECK(base.layout.moment_dtype == DType::bf16);
+  const Imported job = read("llama3_8b_pretrain_16gpu_h100_bf16_config");
+  CHECK(job.layout.world_size() == 16);
+  CHECK(job.layout.tensor_parallel == 2);
+  CHECK(job.layout.pipeline_parallel == 1);
+  CHECK(job.layout.virtual_stages == 1);  // None, whatever the base says
+  CHECK(job.layout.global_batch == 64);
+  CHECK(test::notes(job, "model.some_new_key"));
+}

@@ -280,7 +280,7 @@ TEST_CASE("Megatron-Bridge: recipes of formats by name, and nothing under a wild
           return from_yaml(bridge("mixed_precision: bf16_with_mxfp8_mixed\n"), 4);
         }).size() == 1);
   CHECK(problems([&] {
-          return from_yaml(bridge("optimizer: {optimizer: muon, exp_avg_dtype: bf16}\n"), 4);
+          return from_yaml(bridge("optimizer: {optimizer: muon, exp_avg_dtype: int3}\n"), 4);
         }).size() == 2);
   CHECK(notes(from_yaml(bridge("ddp: {some_switch: true}\n"), 4), "ddp.some_switch"));
 }
