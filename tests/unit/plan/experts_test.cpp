@@ -355,11 +355,12 @@ TEST_CASE("What a mixture cannot be laid out like is refused", "[plan][experts][
         "sequence_parallel: sequence_parallel is false with tensor_parallel = 2; a mixture of "
         "experts needs it");
   CHECK(problem(model, [](Layout& l) { l.zero_stage = 3; }).empty());
-  CHECK(problem(model, [](Layout& l) {
-          l.zero_stage = 1;
-          l.expert_parallel = 8;
-          l.shard_group = 2;
-        }) ==
+  CHECK(problem(model,
+                [](Layout& l) {
+                  l.zero_stage = 1;
+                  l.expert_parallel = 8;
+                  l.shard_group = 2;
+                }) ==
         "shard_group: tensor_parallel x shard_group = 2 x 2 is no multiple of "
         "expert_tensor_parallel x expert_parallel = 8");
   CHECK(problem(test::transformer(1), [](Layout&) {}) ==
