@@ -1,6 +1,7 @@
 // Experts under ZeRO-2 and 3 (FSDP), and as torchtitan runs them: which ranks share a unit, in
 // which order units travel, what tokens wait for.
 #include <algorithm>
+#include <array>
 
 #include "sim/framework/framework.hpp"
 #include "sim/memory/memory.hpp"
