@@ -230,6 +230,17 @@ class Reader {
     root_.at("_name", begin) = {ValueKind::quoted, begin, name, {}};
   }
 
+  // Names stand for copies, which could double with every line.
+  static constexpr int most_copied = 2000;
+  static int size_of(const Node& node, int limit = most_copied) {
+    int size = 1;
+    for (const Node::Entry& entry : node.entries) {
+      if (size > limit) return size;
+      size += size_of(entry.value.front(), limit - size);
+    }
+    return size;
+  }
+
   static std::string target_of(const Node& node) {
     if (node.kind != ValueKind::object || node.entries.empty()) return "";
     const Node::Entry& first = node.entries.front();
@@ -246,6 +257,7 @@ class Reader {
     }
     for (const Node::Entry& function : file_->entries) {
       if (function.key != target) continue;
+      if (size_of(function.value.front()) > most_copied) throw Unread{};
       for (const Node::Entry& entry : function.value.front().entries)
         if (entry.key != "_name") root_.at(entry.key, entry.place) = entry.value.front();
       return true;
@@ -274,6 +286,7 @@ class Reader {
       }
       skip_spaces();
       if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+      if (size_of(given) > most_copied) throw Unread{};
       locals_[name] = std::move(given);
     } catch (const Unread&) {
       skip_line();  // what is no value is not known where the name stands

@@ -193,5 +193,12 @@ TEST_CASE("torchtitan: what a configuration in Python is refused for", "[interop
   CHECK(refused("4 * 4096", "4 * 4095", "deepseek_v3_16b") ==
         Lines{"15:51: is 16380, no multiple of the context length 4096"});
   CHECK(problems([] { return from_registry(registry, "deepseek_v3_15b"); }).size() == 1);
+  // Names that double with every line end as names that are not known.
+  std::string doubling = "def llama3_8b() -> Trainer.Config:\n    a0 = [1, 1]\n";
+  for (int i = 0; i < 64; ++i)
+    doubling += "    a" + std::to_string(i + 1) + " = [a" + std::to_string(i) + ", a" +
+                std::to_string(i) + "]\n";
+  doubling += "    return Trainer.Config(model_spec=model_registry(\"8B\"), hf_assets_path=a64)\n";
+  CHECK(from_registry(doubling, "llama3_8b").shape.layers == 32);
   CHECK(problems([] { return from_registry(registry, ""); }).size() == 1);  // which?
 }

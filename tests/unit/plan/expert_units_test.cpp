@@ -1,6 +1,7 @@
 // Experts under ZeRO-2 and 3 (FSDP), and as torchtitan runs them: which ranks share a unit, in
 // which order units travel, what tokens wait for.
 #include <algorithm>
+#include <array>
 
 #include "sim/framework/framework.hpp"
 #include "sim/memory/memory.hpp"
@@ -269,7 +270,7 @@ TEST_CASE("torchtitan: what its experts cannot be", "[plan][experts]") {
 
 TEST_CASE("Random layouts of torchtitan's mixtures give sound plans", "[plan][experts][property]") {
   int legal = 0, sharded = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
     const Model model = titan(static_cast<int>(seed % 2), seed / 4 % 2 == 0);
     Layout layout = test::random_layout(seed);
     layout.expert_parallel = 1 << (seed / 2 % 4);
