@@ -187,6 +187,22 @@ class FlagsTree {
 
   void take_script() {
     const ShellOutcome outcome = run_shell_script(source_, variables_);
+    take_flags(outcome);
+    take_environment();
+  }
+
+  // What PyTorch's allocator reads, as if it were a flag. What is not known is left out.
+  void take_environment() {
+    for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+      const ShellVariable* variable = variables_.find(name);
+      if (variable == nullptr || variable->values.size() != 1 || order_.empty()) continue;
+      const ShellText& value = variable->values.front();
+      if (value.empty() || variables_.unknowns.first(value.text)) continue;
+      put("--pytorch-cuda-alloc-conf", {place(value), {{place(value), value.text}}, false});
+    }
+  }
+
+  void take_flags(const ShellOutcome& outcome) {
     const std::vector<const ShellCommand*> trains = commands_that_train(outcome);
     if (outcome.lost && !trains.empty())
       tree_.fail(places_.of(*outcome.lost),

@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 
+#include "sim/interop/allocator_conf.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/megatron_flag_table.hpp"
@@ -125,6 +126,7 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
       if (setting && !name.flag_means) setting.value = !*setting;
   });
   read_graphs(root, result);
+  read_allocator_conf(root, result);
   if (!config.virtual_stages && !config.layers_per_virtual_stage && !config.pipeline_layout)
     read_setting(root, "--virtual-pipeline-model-parallel-size", config.virtual_stages);
   static_cast<void>(root.has("--virtual-pipeline-model-parallel-size"));
@@ -158,7 +160,8 @@ Exported export_megatron(const Scenario& scenario) {
                          "Arguments of Megatron-LM's pretrain_gpt.py. Add data, tokenizer and "
                          "optimizer:\n. FILE; torchrun ... pretrain_gpt.py "
                          "\"${STEPCAST_ARGS[@]}\"") +
-             "STEPCAST_ARGS=(\n" + lines + ")\n";
+             allocator_conf_line(scenario.framework.execution) + "STEPCAST_ARGS=(\n" + lines +
+             ")\n";
   return out;
 }
 
@@ -173,6 +176,8 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   Imported result = scenario_of_megatron(config, {}, known, root);
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
+  result.framework.execution.expandable_segments = read.framework.execution.expandable_segments;
+  result.framework.execution.max_split_size = read.framework.execution.max_split_size;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(flags, root, result);
