@@ -62,14 +62,14 @@ class ModuleChecker {
   }
 
   // The exchange of tokens, which runs again with the experts, has its own place in a merged pass
-  // and beside the shared experts.
+  // and beside the shared experts. Megatron-LM: core/transformer/transformer_config.py,
+  // __post_init__, "disable moe in recompute_modules".
   void beside_exchange(RecomputeModule module) {
     const bool moe = module == RecomputeModule::moe;
-    if (layout_.overlap_expert_exchange && (moe || module == RecomputeModule::layernorm))
+    if (layout_.overlap_expert_exchange && moe)
       list_.problem("recompute_modules",
-                    "{} is not modelled with overlap.expert_exchange; allowed with it: core_attn, "
-                    "mla_up_proj, mlp, moe_act, shared_experts",
-                    word(module));
+                    "moe and overlap.expert_exchange do not go together in Megatron-LM; allowed "
+                    "with it: core_attn, layernorm, mla_up_proj, mlp, moe_act, shared_experts");
     if (layout_.overlap_shared_experts && moe)
       list_.problem("recompute_modules",
                     "moe is not modelled with overlap.shared_experts; allowed: one of them");

@@ -107,8 +107,14 @@ bool BlockForward::begins_branch(const Frame& frame, const OpWork& work) const {
   return work.begins_branch && work.branch_sum < frame.end;
 }
 
-// The product at which the recomputation ends keeps its input.
+// The product at which the recomputation ends keeps its input, unless its weights are frozen.
 Value BlockForward::end_early(Frame& frame, std::size_t i, const Value& x) {
+  const bool keeps =
+      frame.shape->ops[i].op->kind == ModelOpKind::linear && frame.shape->ops[i].saved.count() > 0;
+  if (!keeps) {
+    tensors_.drop(x, Role::output);
+    return {};
+  }
   SIM_CHECK(x.exists() && x.bytes == frame.shape->ops[i].saved, frame.shape->ops[i].op->name);
   frame.saved[i].input = x.buffer;
   return {};
@@ -204,7 +210,9 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
   }
   emit_.read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);
+  if (frame.ends_in_adapter_of(i)) tensors_.drop(std::exchange(out, {}), Role::output);
   parts_.adapters.add_output(frame, i, input, out);
+  if (frame.ends_in_adapter_of(i)) return out;
   if (work.gather_output != none) return gather_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }

@@ -23,7 +23,7 @@ class BlockForward : BlockPart {
   Value enter_branch(const Frame& frame, std::size_t i, Value x);
   Value forward_of_module(Frame& frame, std::size_t i, const Value& x);
   bool begins_branch(const Frame& frame, const OpWork& work) const;
-  static Value end_early(Frame& frame, std::size_t i, const Value& x);
+  Value end_early(Frame& frame, std::size_t i, const Value& x);
   void wait_for_lengths();
   void wait_before_mlp(const OpWork& work);
   Value forward_op(Frame& frame, std::size_t i, Value x);

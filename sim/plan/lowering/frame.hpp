@@ -35,6 +35,8 @@ struct Frame {  // a micro-batch in a block
   bool keep = true;
   BufferId kept{none};  // outputs that need not be computed again
   std::size_t end = std::numeric_limits<std::size_t>::max();  // no operator from here on runs
+  bool ends_in_adapter = false;  // of the last one in front of it all but the second product
+  bool ends_in_adapter_of(std::size_t i) const { return ends_in_adapter && i + 1 == end; }
 };
 
 // Operators of a block that follow each other; `end` is behind the last.

@@ -52,6 +52,7 @@ void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input
   emit_.read_weight(frame, i);
   builder_.writes(narrow.buffer, Role::output);
   exchange(frame, i, work.exchange_narrow, narrow);
+  if (frame.ends_in_adapter_of(i)) return tensors_.drop(narrow, Role::output);
   Value wide = tensors_.allocate(work.gather != none ? adapter.gathered : output.bytes);
   wide.ready = run(frame, i, work.up);
   tensors_.drop(narrow, Role::input);

@@ -38,8 +38,10 @@ void Recomputation::recompute_block(Frame again, int microbatch) {
   if (!checkpoint.exists()) return;  // the first block of the model has no input to keep
   std::swap(again.kept, kept_outputs_[checkpoint_index(block, microbatch)]);
   const bool may_end = layout_.recompute == Recompute::full || keeps_tensors(runs_, layout_);
-  if (may_end && !block.is_output)
+  if (may_end && !block.is_output) {
     again.end = operators_run_again(*again.shape->block, runs_, layout_);
+    again.ends_in_adapter = ends_in_adapter(*again.shape->block, again.end, runs_, layout_);
+  }
   Value input = checkpoint;
   input.ready = OpId{none};  // its forward pass has read it: no need to wait again
   tensors_.drop(forward_.forward_block(again, input), Role::output);

@@ -91,7 +91,7 @@ double run_again(const Model& model, const Block& layer, const Layout& layout) {
 // Of the product at which a full recomputation ends, for a sequence.
 double not_run_again(const Model& model, const Block& layer, const Layout& layout) {
   const std::size_t end = operators_run_again(layer, model.execution, layout);
-  if (end == layer.ops.size()) return 0;
+  if (end == layer.ops.size() || layer.ops[end].kind != ModelOpKind::linear) return 0;
   return product_flops(layer.ops[end], static_cast<double>(layout.sequence_length));
 }
 

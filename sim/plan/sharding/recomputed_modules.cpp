@@ -93,14 +93,17 @@ class ModuleFinder {
     found_.modules.push_back({module, std::move(ops), *reader, true, keeps_inside});
   }
 
-  // Hooks stand at the output of the attention, and at that of the MLP.
+  // Hooks stand at the output of the attention, and at that of the MLP; in merged passes at what
+  // the experts send back (core/models/gpt/fine_grained_callables.py, submodule_moe_forward).
   void norms() {
     if (has_module(block_, RecomputeModule::mla_up_proj))
       discard(RecomputeModule::layernorm, named(block_, {"input_norm"}), "attention_projection",
               true);
     if (has_module(block_, RecomputeModule::moe))
       discard(RecomputeModule::layernorm, named(block_, {"post_attention_norm"}),
-              block_.ops[ops_of_experts(block_).back()].name, true);
+              layout_.overlap_expert_exchange ? "expert_down"
+                                              : block_.ops[ops_of_experts(block_).back()].name,
+              true);
   }
 
   void enter(int at) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/plan/sharding/low_rank.hpp"
+
 namespace sim {
 
 std::vector<std::int64_t> products_of(const Block& layer, std::size_t i,
@@ -32,7 +34,6 @@ bool keeps_tensors(const Execution& execution, const Layout& layout) {
 std::size_t operators_run_again(const Block& layer, const Execution& execution,
                                 const Layout& layout) {
   const std::size_t all = layer.ops.size();
-  if (layout.trains_adapters()) return all;  // the last adapter keeps what it has made
   if (!execution.stops_recomputation && !keeps_tensors(execution, layout)) return all;
   const auto keeps_nothing = [](const ModelOp& op) {
     return op.kind == ModelOpKind::elementwise && !op.in_place && op.saved_elements == 0 &&
@@ -46,7 +47,20 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   const bool keeps_input = last.kind == ModelOpKind::linear && last.split != TensorSplit::column &&
                            last.experts == 0 && last.products == 1 && last.starts_from < 0 &&
                            !last.backward_reads_output;
-  return keeps_input ? end - 1 : all;
+  if (!keeps_input) return all;
+  // Behind frozen weights the last adapter keeps its input and what lies between its products; the
+  // product of 4 bits packs what it keeps when it has run (bitsandbytes, autograd/_functions.py,
+  // MatMul4Bit).
+  if (!layout.trains_adapters()) return end - 1;
+  const bool adapts = has_adapter(layer, last, layout);
+  if (adapts && layout.tensor_parallel > 1) return all;  // its sum over the ranks comes in between
+  return adapts || layout.frozen_format == FrozenFormat::nf4 ? end : end - 1;
+}
+
+bool ends_in_adapter(const Block& layer, std::size_t end, const Execution& execution,
+                     const Layout& layout) {
+  return execution.stops_recomputation && end > 0 && end < layer.ops.size() &&
+         has_adapter(layer, layer.ops[end - 1], layout);
 }
 
 bool ends_products(const Block& layer, std::size_t op) {

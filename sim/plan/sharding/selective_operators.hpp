@@ -43,6 +43,12 @@ std::vector<double> shares_run_again(const Block& layer, const Model& model, con
 std::size_t operators_run_again(const Block& layer, const Execution& execution,
                                 const Layout& layout);
 
+// Whether the last of these is a linear whose adapter ends in front of its second product, for
+// which all that is kept is there (Hugging Face PEFT, tuners/lora/layer.py, Linear.forward: the
+// linear, then its adapter).
+bool ends_in_adapter(const Block& layer, std::size_t end, const Execution& execution,
+                     const Layout& layout);
+
 // True for the last matrix product of a layer.
 bool ends_products(const Block& layer, std::size_t op);
 

@@ -176,6 +176,39 @@ TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][
         }
 }
 
+TEST_CASE("a recomputation that ends early leaves out what stands behind the last tensor to keep",
+          "[plan][lora]") {
+  const Model model = test::transformer(1);  // 8 layers
+  const auto again = [&](const Layout& asked, bool early, std::string_view name) {
+    Layout layout = asked;
+    layout.recompute = Recompute::full;
+    Model run = model;
+    run.execution.stops_recomputation = early;
+    const Program program = test::checked_plan(run, layout).programs[0];
+    int count = 0;
+    for (std::uint32_t op = 0; op < program.size(); ++op)
+      count += program.pass[op] == Pass::recompute && program.name(OpId{op}) == name;
+    return count;
+  };
+  Layout layout = lora();
+  const std::int64_t all = 8 * layout.micro_batches();
+  // Of the last adapter x A, of the others (x A) B, the scale and the sum as well.
+  CHECK(again(layout, false, "mlp_down.adapter") == 4 * all);
+  CHECK(again(layout, true, "mlp_down.adapter") == all);
+  CHECK(again(layout, true, "mlp_up.adapter") == 4 * all);
+  CHECK(again(layout, true, "mlp_down") == all);
+  CHECK(again(layout, true, "mlp_residual") == 0);
+  CHECK(again(layout, false, "mlp_residual") == all);
+  // Without an adapter, the last linear keeps its weights alone, and need not run.
+  layout.lora_modules = {LoraModule::linear_qkv};
+  CHECK(again(layout, true, "mlp_down") == 0);
+  CHECK(again(layout, true, "activation") == all);
+  // 4 bits are made 16 by a kernel that runs, and the product with it.
+  layout.frozen_format = FrozenFormat::nf4;
+  CHECK(again(layout, true, "mlp_down") > 0);
+  CHECK(again(layout, true, "mlp_residual") == 0);
+}
+
 TEST_CASE("linears apart have an adapter each", "[plan][lora]") {
   Model model = test::transformer(1);
   const std::int64_t together = adapter_parameters(model, lora());

@@ -109,6 +109,32 @@ TEST_CASE("modules run again in the order of the layer, each before it is needed
         "shared_expert_activation shared_expert_down shared_expert_sum input_norm");
 }
 
+TEST_CASE("in merged passes a norm runs again when the experts' gradient has come",
+          "[plan][recompute]") {
+  for (const bool shared : {false, true}) {
+    Layout layout = with_modules(test::layout_for(1, 2, 1, 4), {layernorm});
+    layout.expert_parallel = 2;
+    layout.overlap_expert_exchange = true;
+    const Plan plan = test::checked_plan(test::mixture(shared ? 1 : 0), layout);
+    const Program& program = plan.programs[0];
+    int again = 0;
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      if (program.pass[op] != Pass::recompute || program.name(OpId{op}) != "post_attention_norm")
+        continue;
+      ++again;
+      // Of its layer and micro-batch, the experts' second linear is the next one to go back.
+      std::uint32_t next = op + 1;
+      while (program.kind[next] != OpKind::gemm ||
+             program.label[next].microbatch != program.label[op].microbatch ||
+             program.label[next].layer != program.label[op].layer)
+        ++next;
+      CHECK(program.name(OpId{next}).starts_with("expert_down"));
+      CHECK(program.pass[next] == Pass::backward);
+    }
+    CHECK(again == (shared ? 3 : 4) * 4);  // layers with experts, micro-batches
+  }
+}
+
 TEST_CASE("a model of bare selective recomputation is as it was", "[plan][recompute]") {
   const Model model = test::transformer(1);
   Layout layout = test::layout_for(1, 2, 1, 2);
@@ -185,6 +211,15 @@ TEST_CASE("modules that are not there, or not modelled, are refused", "[plan][pr
         "recompute_modules: test-transformer has no moe_act; it has core_attn, mlp, layernorm");
   CHECK(problem(test::mixture(0), {mlp}, same) ==
         "recompute_modules: test-mixture has no mlp; it has core_attn, moe, moe_act, layernorm");
+  CHECK(problem(latent, {moe},
+                [](Layout& l) {
+                  l.data_parallel = l.expert_parallel = 2;
+                  l.global_batch = 2;
+                  l.overlap_expert_exchange = true;
+                }) ==
+        "recompute_modules: moe and overlap.expert_exchange do not go together in "
+        "Megatron-LM; allowed with it: core_attn, layernorm, mla_up_proj, mlp, moe_act, "
+        "shared_experts");
   CHECK(problem(latent, {moe, moe_act}, same) ==
         "recompute_modules: moe_act is a part of moe; allowed: one of them");
   CHECK(problem(dense, {mlp}, [](Layout& l) { l.recompute = Recompute::full; }) ==
