@@ -76,6 +76,8 @@ std::vector<Key> memory_and_gradients() {
       boolean_key("caching_allocator", preset(),
                   "memory is taken in blocks of PyTorch's allocator"),
       boolean_key("expandable_segments", preset(), "segments of that allocator grow"),
+      quantity_key(size, "max_split_size", preset(),
+                   "of its blocks that are split (max_split_size_mb); 0: any"),
       boolean_key("keeps_unread_outputs", preset(),
                   "recompute operators: keep outputs that no gradient needs"),
       boolean_key("flat_parameters", preset(), "ZeRO-3 as PyTorch's FSDP1: flat parameters"),

@@ -39,119 +39,162 @@ std::int64_t piece_of(bool small) {
 
 std::optional<BlockPool::Address> BlockPool::take(Bytes bytes, int stream) {
   const std::int64_t size = block_size(bytes.count());
-  const Kind kind{stream, size <= small_request};
-  std::optional<Address> found = find(kind, size);
-  if (!found) {
+  const int kind = kind_of(stream, size <= small_request);
+  if (static_cast<std::size_t>(kind) >= kinds_.size())
+    kinds_.resize(static_cast<std::size_t>(kind) + 1);
+  Index found = find(kind, size);
+  if (found == none) {
     if (!make_room(kind, size)) return std::nullopt;
     found = find(kind, size);
-    SIM_CHECK(found, size);
+    SIM_CHECK(found != none, size);
   }
-  const auto block = blocks_.find(*found);
-  unlist(block);
-  split(*found, size);
-  Block& taken = block->second;
+  unlist(found);
+  split(found, size);
+  Block& taken = at(found);
   if (taken.returned > 0) {
     // Nothing may return it a second time meanwhile.
     taken.used = true;
-    const std::int64_t again = std::exchange(taken.returned, 0);
-    if (!reserve(again)) return std::nullopt;
+    if (!reserve(std::exchange(taken.returned, 0))) return std::nullopt;
   }
   taken.used = true;
   allocated_ += taken.size;
   most_.allocated = Bytes{std::max(most_.allocated.count(), allocated_)};
-  return *found;
+  return found;
 }
 
 void BlockPool::give(Address address) {
-  auto at = blocks_.find(address);
-  at->second.used = false;
-  allocated_ -= at->second.size;
-  if (const auto next = std::next(at); joins(at, next)) {
+  auto block = static_cast<Index>(address);
+  at(block).used = false;
+  allocated_ -= at(block).size;
+  if (const Index next = at(block).next; next != none && !at(next).used) {
     unlist(next);
-    absorb(at, next);
+    absorb(block, next);
   }
-  if (at != blocks_.begin() && joins(std::prev(at), at)) {
-    at = std::prev(at);
-    unlist(at);
-    absorb(at, std::next(at));
+  if (const Index previous = at(block).previous; previous != none && !at(previous).used) {
+    unlist(previous);
+    absorb(previous, block);
+    block = previous;
   }
-  list(at);
+  list(block);
 }
 
 void BlockPool::give(Addresses& addresses) {
-  for (const Address address : addresses)
-    give(address);
+  addresses.for_each([&](Address address) { give(address); });
   addresses.clear();
 }
 
-std::optional<BlockPool::Address> BlockPool::find(const Kind& kind, std::int64_t size) const {
-  const auto found = free_.lower_bound({kind, size, 0});
-  if (found == free_.end() || std::get<0>(*found) != kind) return std::nullopt;
-  return std::get<2>(*found);
+BlockPool::Index BlockPool::find(int kind, std::int64_t size) const {
+  const Kind& of = kinds_[static_cast<std::size_t>(kind)];
+  auto found = std::lower_bound(of.free.begin(), of.free.end(), Free{size, 0, none});
+  if (found == of.free.end()) return none;
+  // The end of a segment that grows counts as large as that may become.
+  if (form_ == SegmentForm::expandable && found->block == of.last &&
+      std::next(found) != of.free.end())
+    ++found;
+  const bool oversize = size >= max_split_size_;
+  if (!oversize && found->size >= max_split_size_) return none;
+  if (oversize && found->size >= size + large_segment) return none;
+  return found->block;
 }
 
-bool BlockPool::joins(Blocks::iterator one, Blocks::iterator next) const {
-  return next != blocks_.end() && one->second.segment == next->second.segment &&
-         !one->second.used && !next->second.used;
+BlockPool::Index BlockPool::make(const Block& block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return static_cast<Index>(blocks_.size() - 1);
+  }
+  const Index made = unused_.back();
+  unused_.pop_back();
+  at(made) = block;
+  return made;
 }
 
-void BlockPool::absorb(Blocks::iterator one, Blocks::iterator next) {
-  one->second.size += next->second.size;
-  one->second.returned += next->second.returned;
-  blocks_.erase(next);
+void BlockPool::list(Index block) {
+  const Block& of = at(block);
+  std::vector<Free>& free = kinds_[static_cast<std::size_t>(of.kind)].free;
+  const Free entry{of.size, of.address, block};
+  free.insert(std::upper_bound(free.begin(), free.end(), entry), entry);
 }
 
-void BlockPool::split(Address address, std::int64_t size) {
-  Block& block = blocks_.at(address);
-  const std::int64_t rest = block.size - size;
-  const bool always = block.kind.small || form_ == SegmentForm::expandable;
-  if (always ? rest < least_block : rest <= small_request) return;
-  const std::int64_t returned = std::min(block.returned, rest);
-  block.size = size;
-  block.returned -= returned;
-  const auto made = blocks_.insert(
-      {address + size,
-       Block{.size = rest, .segment = block.segment, .returned = returned, .kind = block.kind}});
-  list(made.first);
+void BlockPool::unlist(Index block) {
+  const Block& of = at(block);
+  std::vector<Free>& free = kinds_[static_cast<std::size_t>(of.kind)].free;
+  free.erase(std::lower_bound(free.begin(), free.end(), Free{of.size, of.address, block}));
 }
 
-bool BlockPool::make_room(const Kind& kind, std::int64_t size) {
-  return form_ == SegmentForm::fixed ? add_segment(kind, segment_size(size)) : grow(kind, size);
+// Neither is listed.
+void BlockPool::absorb(Index one, Index next) {
+  const Block gone = at(next);
+  Block& of = at(one);
+  of.size += gone.size;
+  of.returned += gone.returned;
+  of.next = gone.next;
+  if (of.next != none) at(of.next).previous = one;
+  Kind& kind = kinds_[static_cast<std::size_t>(of.kind)];
+  if (kind.last == next) kind.last = one;
+  unused_.push_back(next);
 }
 
-bool BlockPool::add_segment(const Kind& kind, std::int64_t size) {
-  if (!reserve(size)) return false;
-  const auto made =
-      blocks_.insert({next_address_, Block{.size = size, .segment = next_address_, .kind = kind}});
-  list(made.first);
-  segments_[next_address_] = size;
-  next_address_ += size;
+void BlockPool::split(Index block, std::int64_t size) {
+  const Block whole = at(block);
+  const std::int64_t rest = whole.size - size;
+  const bool always = is_small(whole.kind) || form_ == SegmentForm::expandable;
+  if (always ? rest < least_block : (rest <= small_request || size >= max_split_size_)) return;
+  const std::int64_t returned = std::min(whole.returned, rest);
+  const Index made = make({.address = whole.address + size,
+                           .size = rest,
+                           .returned = returned,
+                           .offset = whole.offset + size,
+                           .previous = block,
+                           .next = whole.next,
+                           .kind = whole.kind});
+  if (whole.next != none) at(whole.next).previous = made;
+  Block& first = at(block);
+  first.size = size;
+  first.returned -= returned;
+  first.next = made;
+  Kind& kind = kinds_[static_cast<std::size_t>(whole.kind)];
+  if (kind.last == block) kind.last = made;
+  list(made);
+}
+
+bool BlockPool::make_room(int kind, std::int64_t size) {
+  return form_ == SegmentForm::fixed ? add_segment(kind, size) : grow(kind, size);
+}
+
+bool BlockPool::add_segment(int kind, std::int64_t size) {
+  const std::int64_t segment = segment_size(size);
+  if (reserved_ + segment > capacity_) return_oversize(kind, size);
+  if (!reserve(segment)) return false;
+  list(make({.address = next_address_, .size = segment, .kind = static_cast<std::int16_t>(kind)}));
+  next_address_ += segment;
   return true;
 }
 
 // By whole pieces, what is free at its end included.
-bool BlockPool::grow(const Kind& kind, std::int64_t size) {
-  auto [end, begun] = end_.try_emplace(kind, next_address_);
-  if (begun) {
-    segments_[next_address_] = 0;
-    next_address_ += address_space;
-  }
-  const Address segment = std::prev(segments_.upper_bound(end->second))->first;
-  auto last = blocks_.lower_bound(end->second);
-  const bool any = end->second > segment;
-  const bool free = any && !(last = std::prev(last))->second.used;
+bool BlockPool::grow(int kind, std::int64_t size) {
+  Kind& of = kinds_[static_cast<std::size_t>(kind)];
+  const bool begun = of.last != none;
+  const bool free = begun && !at(of.last).used;
   const std::int64_t missing =
-      round_up(size - (free ? last->second.size : 0), piece_of(kind.small));
+      round_up(size - (free ? at(of.last).size : 0), piece_of(is_small(kind)));
   if (!reserve(missing)) return false;
   if (free) {
-    unlist(last);
-    last->second.size += missing;
+    unlist(of.last);
+    at(of.last).size += missing;
   } else {
-    last = blocks_.insert({end->second, Block{.size = missing, .segment = segment, .kind = kind}})
-               .first;
+    Block made{.size = missing, .previous = of.last, .kind = static_cast<std::int16_t>(kind)};
+    if (begun) {
+      made.address = at(of.last).address + at(of.last).size;
+      made.offset = at(of.last).offset + at(of.last).size;
+    } else {
+      made.address = next_address_;
+      next_address_ += address_space;
+    }
+    const Index last = make(made);
+    if (begun) at(of.last).next = last;
+    of.last = last;
   }
-  list(last);
-  end->second += missing;
+  list(of.last);
   return true;
 }
 
@@ -166,29 +209,48 @@ bool BlockPool::reserve(std::int64_t bytes) {
   return true;
 }
 
-void BlockPool::return_free_segments() {
-  for (auto segment = segments_.begin(); segment != segments_.end();) {
-    const auto block = blocks_.find(segment->first);
-    if (block->second.used || block->second.size != segment->second) {
-      ++segment;
-      continue;
-    }
-    reserved_ -= segment->second;
-    unlist(block);
-    blocks_.erase(block);
-    segment = segments_.erase(segment);
+// One that is as large as the request, or the largest ones until they are.
+void BlockPool::return_oversize(int kind, std::int64_t size) {
+  if (max_split_size_ == any_size) return;
+  std::vector<Free>& free = kinds_[static_cast<std::size_t>(kind)].free;
+  const std::int64_t wanted = std::max(size, max_split_size_);
+  const auto found = std::lower_bound(free.begin(), free.end(), Free{wanted, 0, none});
+  if (found != free.end()) return return_segment(found->block);
+  for (std::int64_t returned = 0;
+       returned < wanted && !free.empty() && free.back().size >= max_split_size_;) {
+    returned += free.back().size;
+    return_segment(free.back().block);
   }
 }
 
+void BlockPool::return_segment(Index block) {
+  SIM_CHECK(at(block).previous == none && at(block).next == none, block);
+  reserved_ -= at(block).size;
+  unlist(block);
+  unused_.push_back(block);
+}
+
+void BlockPool::return_free_segments() {
+  std::vector<Index> whole;
+  for (const Kind& kind : kinds_)
+    for (const Free& entry : kind.free)
+      if (at(entry.block).previous == none && at(entry.block).next == none)
+        whole.push_back(entry.block);
+  for (const Index block : whole)
+    return_segment(block);
+}
+
 void BlockPool::return_free_pieces() {
-  for (auto& [address, block] : blocks_) {
-    if (block.used) continue;
-    const std::int64_t piece = piece_of(block.kind.small);
-    const std::int64_t offset = address - block.segment;
-    const std::int64_t whole = (offset + block.size) / piece * piece - round_up(offset, piece);
-    if (whole <= block.returned) continue;
-    reserved_ -= whole - block.returned;
-    block.returned = whole;
+  for (const Kind& kind : kinds_) {
+    for (const Free& entry : kind.free) {
+      Block& block = at(entry.block);
+      const std::int64_t piece = piece_of(is_small(block.kind));
+      const std::int64_t whole =
+          (block.offset + block.size) / piece * piece - round_up(block.offset, piece);
+      if (whole <= block.returned) continue;
+      reserved_ -= whole - block.returned;
+      block.returned = whole;
+    }
   }
 }
 

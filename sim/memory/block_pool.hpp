@@ -1,24 +1,31 @@
 // The blocks of PyTorch's caching allocator: what it takes from the device, and where it puts what
 // is asked for.
 //
-// Rules: PyTorch, c10/cuda/CUDACachingAllocator.cpp. Requests are rounded up to 512 bytes. Up to 1
-// MiB they come from segments of 2 MiB; below 10 MiB from segments of 20 MiB; above from segments
-// of their own, rounded up to 2 MiB. The smallest free block that is large enough is taken, and
-// split if more than 512 bytes (small) or 1 MiB (large) remain. What is given back joins its free
-// neighbours. When the device has nothing left, segments that are wholly free are returned to it.
-// Blocks belong to the stream that they were made for.
+// Rules: pytorch/pytorch at 001074d2, c10/cuda/CUDACachingAllocator.cpp. Requests are rounded up to
+// 512 bytes. Up to 1 MiB they come from segments of 2 MiB; below 10 MiB from segments of 20 MiB;
+// above from segments of their own, rounded up to 2 MiB. The smallest free block that is large
+// enough is taken, and split if more than 512 bytes (small) or 1 MiB (large) remain. What is given
+// back joins its free neighbours. When the device has nothing left, segments that are wholly free
+// are returned to it. Blocks belong to the stream that they were made for.
+//
+// With max_split_size_mb, blocks of that size and more are never split, serve requests of that size
+// alone, and exceed them by less than 20 MiB; before anything else is returned to the device, as
+// many of them are as the request needs (get_free_block, should_split,
+// release_available_cached_blocks).
 //
 // With expandable segments (expandable_segments:True) small and large blocks of a stream have one
-// segment each, which grows at its end by 2 or 20 MiB at a time; every block is split; what is
-// returned are free pieces of these sizes, and taken anew when their block is.
+// segment each, which grows at its end by 2 or 20 MiB at a time; every block is split; what is free
+// at the end serves only what no other block does; what is returned are free pieces of these sizes,
+// and taken anew when their block is.
+//
+// garbage_collection_threshold does nothing without set_per_process_memory_fraction(), which no
+// framework here calls (malloc, set_fraction).
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
+#include <limits>
 #include <optional>
-#include <set>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -36,12 +43,57 @@ struct CachedMemory {
   int retries = 0;
 };
 
-class BlockPool {
+// Blocks in use: mostly one, for which nothing is allocated.
+class HeldBlocks {
  public:
   using Address = std::int64_t;
-  using Addresses = std::vector<Address>;
 
-  BlockPool(Bytes capacity, SegmentForm form) : capacity_{capacity.count()}, form_{form} {}
+  HeldBlocks() = default;
+  HeldBlocks(HeldBlocks&& other) noexcept
+      : first_{std::exchange(other.first_, none)}, more_{std::exchange(other.more_, {})} {}
+  HeldBlocks& operator=(HeldBlocks&& other) noexcept {
+    first_ = std::exchange(other.first_, none);
+    more_ = std::exchange(other.more_, {});
+    return *this;
+  }
+
+  bool empty() const { return first_ == none; }
+  void push_back(Address address) {
+    if (first_ == none) {
+      first_ = address;
+    } else {
+      more_.push_back(address);
+    }
+  }
+  void append(const HeldBlocks& others) {
+    others.for_each([&](Address address) { push_back(address); });
+  }
+  void clear() {
+    first_ = none;
+    more_.clear();
+  }
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    if (first_ == none) return;
+    visit(first_);
+    for (const Address address : more_)
+      visit(address);
+  }
+
+ private:
+  static constexpr Address none = -1;
+  Address first_ = none;
+  std::vector<Address> more_;
+};
+
+class BlockPool {
+ public:
+  using Address = HeldBlocks::Address;
+  using Addresses = HeldBlocks;
+  static constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
+
+  BlockPool(Bytes capacity, SegmentForm form, std::int64_t max_split_size = any_size)
+      : capacity_{capacity.count()}, form_{form}, max_split_size_{max_split_size} {}
 
   // Nothing where the device has no room left.
   std::optional<Address> take(Bytes bytes, int stream = 0);
@@ -52,47 +104,59 @@ class BlockPool {
   void count_retries_anew() { most_.retries = 0; }
 
  private:
-  // Of a stream: small or large ones.
-  struct Kind {
-    int stream = 0;
-    bool small = false;
-    auto operator<=>(const Kind&) const = default;
-  };
-  // A piece of a segment. Addresses are those of a device that never gives one out twice.
+  using Index = std::int32_t;
+  static constexpr Index none = -1;
+
+  // A piece of a segment, beside its neighbours. Addresses are those of a device that never gives
+  // one out twice.
   struct Block {
+    std::int64_t address = 0;
     std::int64_t size = 0;
-    std::int64_t segment = 0;   // its first address
     std::int64_t returned = 0;  // bytes of it that the device has back
-    Kind kind;
+    std::int64_t offset = 0;    // in its segment
+    Index previous = none, next = none;
+    std::int16_t kind = 0;
     bool used = false;
   };
-  using Blocks = std::map<Address, Block>;
-  using Free = std::tuple<Kind, std::int64_t, Address>;  // by size
+  // Small or large blocks of a stream: those that are free by size, then address.
+  struct Free {
+    std::int64_t size = 0, address = 0;
+    Index block = none;
+    bool operator<(const Free& other) const {
+      return size != other.size ? size < other.size : address < other.address;
+    }
+  };
+  struct Kind {
+    std::vector<Free> free;
+    Index last = none;  // expandable: at the end of the segment
+  };
 
-  std::optional<Address> find(const Kind& kind, std::int64_t size) const;
-  bool joins(Blocks::iterator one, Blocks::iterator next) const;
-  void absorb(Blocks::iterator one, Blocks::iterator next);
-  void split(Address address, std::int64_t size);
-  bool make_room(const Kind& kind, std::int64_t size);
-  bool add_segment(const Kind& kind, std::int64_t size);
-  bool grow(const Kind& kind, std::int64_t size);
+  static int kind_of(int stream, bool small) { return 2 * stream + (small ? 1 : 0); }
+  static bool is_small(int kind) { return kind % 2 == 1; }
+
+  Block& at(Index block) { return blocks_[static_cast<std::size_t>(block)]; }
+  Index find(int kind, std::int64_t size) const;
+  Index make(const Block& block);
+  void list(Index block);
+  void unlist(Index block);
+  void absorb(Index one, Index next);
+  void split(Index block, std::int64_t size);
+  bool make_room(int kind, std::int64_t size);
+  bool add_segment(int kind, std::int64_t size);
+  bool grow(int kind, std::int64_t size);
   bool reserve(std::int64_t bytes);
+  void return_oversize(int kind, std::int64_t size);
+  void return_segment(Index block);
   void return_free_segments();
   void return_free_pieces();
-  void list(Blocks::iterator block) {
-    free_.insert({block->second.kind, block->second.size, block->first});
-  }
-  void unlist(Blocks::iterator block) {
-    free_.erase({block->second.kind, block->second.size, block->first});
-  }
 
   std::int64_t capacity_, reserved_ = 0, allocated_ = 0, next_address_ = 0;
   SegmentForm form_;
+  std::int64_t max_split_size_;
   CachedMemory most_;
-  Blocks blocks_;  // by address
-  std::map<std::int64_t, std::int64_t> segments_;
-  std::map<Kind, std::int64_t> end_;  // of the segment that grows
-  std::set<Free> free_;
+  std::vector<Block> blocks_;
+  std::vector<Index> unused_;  // of blocks_
+  std::vector<Kind> kinds_;
 };
 
 }  // namespace sim

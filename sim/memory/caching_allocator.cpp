@@ -7,20 +7,29 @@
 
 #include "sim/memory/flat_units.hpp"
 #include "sim/memory/gathered_units.hpp"
+#include "sim/memory/parameter_buffers.hpp"
 
 namespace sim {
 namespace {
 
 constexpr int steps = 3;
+constexpr int compute = 0, exchanges = 1;  // streams
+
+std::int64_t max_split_size(const Allocation& allocation) {
+  const std::int64_t size = allocation.max_split_size.count();
+  return size > 0 ? size : BlockPool::any_size;
+}
 
 class Replay {
  public:
   Replay(const Program& program, Bytes capacity)
       : program_{program},
         pool_{capacity,
-              program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed},
+              program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed,
+              max_split_size(program.allocation)},
         units_{program, pool_},
         flat_{program, pool_},
+        parameters_{program, pool_},
         blocks_(program.buffers.size()),
         moments_(program.buffers.size()),
         gradient_(program.sites.size()),
@@ -32,6 +41,7 @@ class Replay {
     }
     units_.leave_out(left_out_);
     flat_.leave_out(left_out_);
+    parameters_.leave_out(left_out_);
     for (const auto& [op, scratch] : program.scratch_of_op)
       leave_out_scratch_of(op);
   }
@@ -60,7 +70,7 @@ class Replay {
  private:
   using Blocks = BlockPool::Addresses;
 
-  bool fits() const { return fits_ && units_.fits() && flat_.fits(); }
+  bool fits() const { return fits_ && units_.fits() && flat_.fits() && parameters_.fits(); }
 
   void leave_out(BufferId buffer) {
     if (buffer.value < left_out_.size()) left_out_[buffer.value] = true;
@@ -84,6 +94,7 @@ class Replay {
     pool_.count_retries_anew();
     const auto buffers = static_cast<std::uint32_t>(program_.buffers.size());
     if (step == 0) {
+      parameters_.make();
       Blocks originals = make_originals();
       flat_.make_masters();
       for (std::uint32_t i = 0; i < buffers; ++i)
@@ -93,6 +104,7 @@ class Replay {
     // An optimizer goes through the parameters in the order of the model, buckets lie the other
     // way.
     if (step == 1) {
+      parameters_.make_moments();
       for (std::uint32_t i = buffers; i-- > 0;)
         allocate(moments_[i], moments_size(i), 2);
     }
@@ -101,13 +113,14 @@ class Replay {
   // Parameters as the model's modules made them: what they leave behind is used again by what fits.
   Blocks make_originals() {
     Blocks originals;
-    if (!program_.allocation.moved_parameters) return originals;
+    const Allocation& allocation = program_.allocation;
+    if (!allocation.moved_parameters || allocation.parameter_buffers) return originals;
     for (const Site& site : program_.sites) {
       if (!program_.owns_parameters(site)) continue;
       const BufferId weights = program_.parameter_buckets[site.bucket].weight;
       Blocks one;
       allocate(one, part_of(program_.buffers[weights.value], site), 1);
-      originals.insert(originals.end(), one.begin(), one.end());
+      originals.append(one);
     }
     return originals;
   }
@@ -137,7 +150,7 @@ class Replay {
   }
 
   void replay(OpId op, const Scratch* scratch) {
-    if (records_streams()) note_streams(op);
+    if (recorded() != RecordedStreams::none) note_streams(op);
     flat_.begin(op);
     replay_tensors(op, scratch);
     flat_.end(op);
@@ -185,7 +198,7 @@ class Replay {
         blocks_[use.buffer.value].clear();
       } else if (recorded_[use.buffer.value]) {
         Blocks& blocks = blocks_[use.buffer.value];
-        waiting_.insert(waiting_.end(), blocks.begin(), blocks.end());
+        waiting_.append(blocks);
         blocks.clear();
       } else {
         pool_.give(blocks_[use.buffer.value]);
@@ -200,19 +213,24 @@ class Replay {
     }
   }
 
-  // Plain torch.distributed under autograd (Scaling). NVIDIA's recipes set
-  // TORCH_NCCL_AVOID_RECORD_STREAMS, and functional collectives hold references instead.
-  bool records_streams() const { return program_.allocation.separate_gradients; }
+  RecordedStreams recorded() const { return program_.allocation.recorded; }
 
-  // What a collective's stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
+  bool is_exchange(OpId op) const {
+    return program_.stream[op.value] == Stream::context_comm &&
+           program_.action[op.value] == Action::exchange_tokens;
+  }
+
+  // What another stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
   // recordStream; CUDACachingAllocator.cpp, process_events). The host does not wait for that: it is
   // layers ahead, until it waits for the device (Program::host_waits). Of collectives within layers
-  // alone: the reduction of gradients is followed by the norm, which is asked for, and messages
-  // stay referenced.
+  // or exchanges alone: the reduction of gradients is followed by the norm, which is asked for, and
+  // messages stay referenced.
   void note_streams(OpId op) {
     for (; host_wait_ != program_.host_waits.end() && host_wait_->before == op; ++host_wait_)
       pool_.give(waiting_);
-    if (program_.stream[op.value] != Stream::tensor_comm) return;
+    const bool of_tensors = recorded() == RecordedStreams::tensor;
+    if (of_tensors ? program_.stream[op.value] != Stream::tensor_comm : !is_exchange(op)) return;
+    if (program_.host_waits.empty()) return;  // nobody knows how far ahead it is
     for (const BufferUse& use : program_.buffer_uses(op)) {
       if (!program_.buffers[use.buffer.value].persistent) recorded_[use.buffer.value] = true;
     }
@@ -235,10 +253,10 @@ class Replay {
     if (flat_.write_gradient(op, BufferId{index})) return;
     if (!buffer.persistent) {
       if (!left_out_[index] && !stands_for_held(op, index))
-        allocate(blocks_[index], buffer.size, buffer.tensors);
+        allocate(blocks_[index], buffer.size, buffer.tensors, stream_of(op));
       return;
     }
-    if (!left_out_[index]) return;
+    if (!left_out_[index] || !program_.allocation.separate_gradients) return;
     const Action action = program_.action[op.value];
     if (action != Action::weight_gradient && action != Action::backward) return;
     const std::uint32_t site = program_.subject[op.value];
@@ -255,13 +273,17 @@ class Replay {
     });
   }
 
-  void allocate(Blocks& blocks, Bytes size, int tensors) {
+  // Megatron-LM's nodes of merged passes make their tensors in their own stream.
+  int stream_of(OpId op) const {
+    return recorded() == RecordedStreams::exchange && is_exchange(op) ? exchanges : compute;
+  }
+
+  void allocate(Blocks& blocks, Bytes size, int tensors, int stream = compute) {
     if (!blocks.empty() || !fits() || size.count() == 0) return;
     for (int i = 0; i < tensors; ++i) {
-      auto address = pool_.take(Bytes{size.count() / tensors});
-      if (!address && wait_for_device()) {  // before it fails
-        address = pool_.take(Bytes{size.count() / tensors});
-      }
+      const Bytes each{size.count() / tensors};
+      auto address = pool_.take(each, stream);
+      if (!address && wait_for_device()) address = pool_.take(each, stream);  // before it fails
       fits_ = fits_ && address.has_value();
       if (!address) return;
       blocks.push_back(*address);
@@ -278,6 +300,7 @@ class Replay {
   BlockPool pool_;
   GatheredUnits units_;
   FlatUnits flat_;
+  ParameterBuffers parameters_;
   std::vector<Blocks> blocks_;    // of the buffers that live
   std::vector<Blocks> moments_;   // of Adam
   std::vector<Blocks> gradient_;  // of the parameters of each site

@@ -63,7 +63,7 @@ void FlatUnits::make_masters() {
     Blocks parameters;
     for (const std::int64_t elements : unit.parameters) {
       const Blocks made = take(Bytes{elements * fp32}, compute);
-      parameters.insert(parameters.end(), made.begin(), made.end());
+      parameters.append(made);
     }
     Blocks whole = take(Bytes{unit.elements * fp32}, compute);
     pool_.give(parameters);

@@ -359,6 +359,7 @@ struct Execution {
   bool offload_keeps_masters = false;
   bool caching_allocator = false;  // memory in PyTorch's blocks (sim/memory/caching_allocator.hpp)
   bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
+  Bytes max_split_size{};             // the same; 0: any
   bool eager_ends = false;            // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
   bool flat_parameters =

@@ -38,14 +38,25 @@ struct Buffer {
   Bytes host{};     // of one in the host's memory, whose size on the device is 0
 };
 
+// Whose buffers other streams record (torch.Tensor.record_stream): free when the device is done
+// with them there.
+enum class RecordedStreams : std::uint8_t {
+  none,
+  tensor,    // collectives within layers
+  exchange,  // of tokens, beside compute; what it makes is of its own stream
+};
+
 // How a framework holds memory: for the replay of its allocator (caching_allocator.hpp).
 struct Allocation {
   bool expandable = false;          // segments that grow (expandable_segments:True)
+  Bytes max_split_size{};           // of blocks that are split (max_split_size_mb); 0: any
   bool copies_gathered = false;     // FSDP2 (gathered_units.hpp)
   bool flat_parameters = false;     // the first FSDP (flat_units.hpp)
   bool separate_gradients = false;  // each parameter's made by its first backward pass
   // Each parameter has a tensor of its own until all are copied into one buffer.
   bool moved_parameters = false;
+  bool parameter_buffers = false;  // Megatron-LM (parameter_buffers.hpp)
+  RecordedStreams recorded = RecordedStreams::none;
   int held_logits = 0;   // Execution::held_logits
   int loss_metrics = 0;  // Execution::loss_metrics
   bool master_weights = true;
@@ -80,7 +91,8 @@ struct Site {
   std::int64_t elements = 0;          // a tied head: those of the table
   // Those whose gradient each tensor rank has only in part, summed once per step.
   std::int64_t summed_first = 0, summed = 0;
-  bool tied = false;  // shares the table of another operator, on this stage or the first one
+  std::int64_t tensors = 1;  // equal ones, that a framework has in its place: of experts
+  bool tied = false;         // shares the table of another operator, on this stage or the first one
 };
 
 // A matrix of a bucket that is sent as two factors.

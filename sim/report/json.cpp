@@ -31,6 +31,10 @@ Json categories_json(const StageMemory& stage) {
         stage.use.at_peak[static_cast<std::size_t>(category.value)].count();
   if (stage.fragments.count() > 0) json["fragments"] = stage.fragments.count();
   json["reserved"] = stage.reserved.count();
+  if (stage.replayed) {
+    json["max_allocated"] = stage.max_allocated().count();
+    json["max_reserved"] = stage.max_reserved().count();
+  }
   return json;
 }
 

@@ -29,7 +29,8 @@ struct StageMemory {
   Bytes reserved{};   // the device's own: context, communication library, workspaces
   Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
   int retries = 0;    // of that allocator in a step; what they cost is not in any time
-  Bytes total{};      // peak, fragments and reserved
+  bool replayed = false;
+  Bytes total{};  // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
   // Of offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
@@ -40,6 +41,9 @@ struct StageMemory {
            (disk_capacity == Bytes{} || host.disk <= disk_capacity);
   }
   bool fits() const { return total <= capacity && fits_host(); }
+  // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
+  Bytes max_allocated() const { return use.peak; }
+  Bytes max_reserved() const { return use.peak + fragments; }
 };
 
 enum class FreedResource : std::uint8_t {

@@ -58,6 +58,10 @@ std::vector<Row> rows_of(const Report& report) {
         {fmt::format("memory.{}", category.text),
          std::to_string(worst.use.at_peak[static_cast<std::size_t>(category.value)].count()), "B"});
   rows.push_back({"memory.reserved", std::to_string(worst.reserved.count()), "B"});
+  if (worst.replayed) {
+    rows.push_back({"memory.max_allocated", std::to_string(worst.max_allocated().count()), "B"});
+    rows.push_back({"memory.max_reserved", std::to_string(worst.max_reserved().count()), "B"});
+  }
   for (const CollectiveSummary& row : report.collectives) {
     const std::string name =
         fmt::format("collective.{}.{}.{}", word(row.kind), word(row.group), row.bytes.count());
@@ -101,12 +105,14 @@ std::string to_markdown(const Report& report) {
 
 namespace {
 
-// A row per stage: its number, then bytes by category, reserved, total, capacity.
+// A row per stage: its number, then bytes by category, reserved, total, capacity, and what PyTorch
+// counts; what it reserves is left out where its allocator is not replayed.
 std::vector<std::vector<std::string>> memory_rows(const Report& report) {
   std::vector<std::vector<std::string>> rows{{"stage"}};
   for (const auto& category : words_of(BufferCategory{}))
     rows[0].push_back(fmt::format("{}_bytes", category.text));
-  for (const char* name : {"reserved_bytes", "total_bytes", "capacity_bytes", "fits"})
+  for (const char* name : {"reserved_bytes", "total_bytes", "capacity_bytes", "fits",
+                           "max_allocated_bytes", "max_reserved_bytes"})
     rows[0].emplace_back(name);
   for (const StageMemory& stage : report.memory) {
     std::vector<std::string>& row = rows.emplace_back();
@@ -116,6 +122,8 @@ std::vector<std::vector<std::string>> memory_rows(const Report& report) {
     for (const Bytes bytes : {stage.reserved, stage.total, stage.capacity})
       row.push_back(std::to_string(bytes.count()));
     row.emplace_back(stage.fits() ? "true" : "false");
+    row.push_back(std::to_string(stage.max_allocated().count()));
+    row.push_back(stage.replayed ? std::to_string(stage.max_reserved().count()) : "");
   }
   return rows;
 }

@@ -255,6 +255,11 @@ void add_memory(Page& page, const Report& report) {
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
+  if (worst.replayed)
+    page.line(
+        page.paint("2", fmt::format("  as PyTorch counts   {:>8.2f} GiB max allocated, "
+                                    "{:.2f} max reserved",
+                                    worst.max_allocated().gib(), worst.max_reserved().gib())));
   if (report.fits() && report.memory_error) add_memory_left(page, report);
   int retries = 0;
   for (const StageMemory& stage : report.memory)
@@ -363,11 +368,14 @@ std::string memory_table(const Report& report, TextStyle style) {
   std::string header = fmt::format("  {:>5}", "stage");
   for (const auto& category : words_of(BufferCategory{}))
     header += fmt::format(" {:>11}", category.text.substr(0, category.text.find('_')));
+  const bool replayed = report.worst_memory().replayed;
+  if (replayed) header += fmt::format(" {:>9}", "fragments");
   page.line(header + fmt::format(" {:>9} {:>8}", "reserved", "total"));
   for (const StageMemory& stage : report.memory) {
     std::string row = fmt::format("  {:>5}", stage.stage);
     for (const Bytes bytes : stage.use.at_peak)
       row += fmt::format(" {:>11.2f}", bytes.gib());
+    if (replayed) row += fmt::format(" {:>9.2f}", stage.fragments.gib());
     row += fmt::format(" {:>9.2f} {:>8.2f}", stage.reserved.gib(), stage.total.gib());
     page.line(row + (stage.fits() ? "" : page.paint("31", " too much")));
   }

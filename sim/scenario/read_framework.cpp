@@ -18,6 +18,20 @@ Duration read_host_issue(const Layered& section) {
   return std::min(time, most_host_issue);
 }
 
+// c10/core/AllocatorConfig.cpp, parseMaxSplitSize: above a large segment. Segments that grow split
+// every block (CUDACachingAllocator.cpp, should_split).
+Bytes read_max_split_size(const Layered& section, const Execution& execution) {
+  const Bytes size = section.bytes_or("max_split_size", execution.max_split_size);
+  if (size.count() == 0) return size;
+  if (size.count() <= 20 * (std::int64_t{1} << 20))
+    section.problem("max_split_size",
+                    "it is max_split_size_mb; allowed: 0 for none, or more than 20 MiB");
+  if (execution.expandable_segments)
+    section.problem("max_split_size",
+                    "with expandable_segments every block is split; allowed: one of them");
+  return size;
+}
+
 std::string unknown_version(PresetName name, const std::string& version) {
   const std::vector<std::string_view> known = versions_of(name);
   if (known.empty()) return fmt::format("{} has no versions: leave the key out", word(name));
@@ -72,6 +86,7 @@ Framework read_framework(const Layered& section, Framework framework,
   for (const ExecutionSwitch& item : execution_switches)
     execution.*item.member =
         renamed_boolean(section, renamed_key("framework", item.key), execution.*item.member, notes);
+  execution.max_split_size = read_max_split_size(section, execution);
   execution.held_logits =
       static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
   execution.loss_metrics =

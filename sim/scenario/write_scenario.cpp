@@ -143,6 +143,8 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
     const RenamedKey key = renamed_key("framework", item.key);
     out.add(key.now, framework.execution.*item.member != key.inverted);
   }
+  if (framework.execution.max_split_size.count() > 0)
+    out.add("max_split_size", fmt::format("{} B", framework.execution.max_split_size.count()));
   out.add("held_logits", framework.execution.held_logits);
   out.add("loss_metrics", framework.execution.loss_metrics);
 }

@@ -107,6 +107,7 @@ Framework megatron_kernels() {
   framework.execution.bucket_rule = BucketRule::megatron;
   framework.execution.shares_key_heads = true;
   framework.execution.waits_for_counts = framework.execution.waits_for_messages = true;
+  framework.execution.caching_allocator = true;
   return framework;
 }
 

@@ -479,6 +479,8 @@ void ParameterLayout::describe_parameters() {
       site.first = parameters.matrix().first;
       site.elements = parameters.matrix().elements;
       site.tied = parameters.table.elements > 0;
+      if (ops[i].weight_gradient)
+        site.tensors = std::max<std::int64_t>(1, ops[i].weight_gradient->batch);
       // All of them, or the bias behind the matrix.
       site.summed = ops[i].tensor_summed;
       site.summed_first = site.first + site.elements - site.summed;

@@ -3,10 +3,24 @@
 namespace sim::lowering {
 namespace {
 
-// Megatron-LM's distributed optimizer (core/distributed/param_and_grad_buffer.py, param_data).
-bool moves_parameters(const LoweringContext& context) {
-  return context.sharing.zero == 1 && !context.runs.adds_gradients &&
+// Megatron-LM's gradients, which a kernel may add to, and its distributed optimizer's parameters
+// (core/distributed/param_and_grad_buffer.py, grad_data and param_data).
+bool has_buffers(const LoweringContext& context) {
+  return context.sharing.zero < 2 && context.runs.bucket_rule == BucketRule::megatron &&
          context.runs.gradient_buckets == GradientBuckets::flat;
+}
+bool moves_parameters(const LoweringContext& context) {
+  return context.sharing.zero == 1 &&
+         (has_buffers(context) ||
+          (!context.runs.adds_gradients && context.runs.gradient_buckets == GradientBuckets::flat));
+}
+
+RecordedStreams recorded_streams(const LoweringContext& context) {
+  // Plain torch.distributed under autograd (Scaling). NVIDIA's recipes set
+  // TORCH_NCCL_AVOID_RECORD_STREAMS, and functional collectives hold references instead.
+  if (context.runs.adds_gradients && !has_buffers(context)) return RecordedStreams::tensor;
+  // Megatron-LM's merged passes (core/pipeline_parallel/utils.py, ScheduleNode).
+  return context.layout.overlap_expert_exchange ? RecordedStreams::exchange : RecordedStreams::none;
 }
 
 }  // namespace
@@ -53,10 +67,13 @@ Allocation StageLowering::allocation() const {
   const Layout& layout = context_.layout;
   const int zero = context_.sharing.zero;
   return {.expandable = runs.expandable_segments,
+          .max_split_size = runs.max_split_size,
           .copies_gathered = runs.copies_weights && zero == 3,
           .flat_parameters = runs.flat_parameters && zero == 3,
-          .separate_gradients = runs.adds_gradients,
+          .separate_gradients = runs.adds_gradients && !has_buffers(context_),
           .moved_parameters = moves_parameters(context_),
+          .parameter_buffers = has_buffers(context_),
+          .recorded = recorded_streams(context_),
           .held_logits = runs.held_logits,
           .loss_metrics = runs.loss_metrics,
           // Of adapters alone: what is gathered has none.

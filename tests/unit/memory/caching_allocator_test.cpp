@@ -205,6 +205,51 @@ TEST_CASE("what grows returns its free pieces, and takes them again", "[plan]") 
   CHECK(again.take(Bytes{20 * mib}));
 }
 
+TEST_CASE("the end of a segment that grows serves what no other block does", "[plan]") {
+  // Free: 30 MiB between two blocks, and 20 at the end, where more can be added.
+  BlockPool pool{Bytes{1'000 * mib}, SegmentForm::expandable};
+  const auto first = pool.take(Bytes{30 * mib});
+  REQUIRE(pool.take(Bytes{10 * mib}));
+  const auto last = pool.take(Bytes{20 * mib});
+  pool.give(*first);
+  pool.give(*last);
+  REQUIRE(pool.most().reserved.count() == 60 * mib);
+  // Both are large enough: 15 lie in the 30, so 20 still fit at the end, and 15 in between.
+  REQUIRE(pool.take(Bytes{15 * mib}));
+  REQUIRE(pool.take(Bytes{20 * mib}));
+  REQUIRE(pool.take(Bytes{15 * mib}));
+  CHECK(pool.most().reserved.count() == 60 * mib);
+}
+
+TEST_CASE("blocks of max_split_size and more are not split, nor taken for less", "[plan]") {
+  const auto reserved = [](std::int64_t most, std::int64_t first, std::int64_t then) {
+    BlockPool pool{Bytes{1'000 * mib}, SegmentForm::fixed, most};
+    pool.give(*pool.take(Bytes{first * mib}));
+    REQUIRE(pool.take(Bytes{then * mib}));
+    REQUIRE(pool.take(Bytes{then * mib}));
+    return pool.most().reserved.count() / mib;
+  };
+  CHECK(reserved(BlockPool::any_size, 200, 40) == 200);
+  CHECK(reserved(100 * mib, 200, 40) == 280);
+  // A request of that size gets it whole, unless 20 MiB and more would be left.
+  CHECK(reserved(100 * mib, 200, 190) == 390);
+  CHECK(reserved(100 * mib, 200, 180) == 560);
+  CHECK(reserved(100 * mib, 200, 181) == 382);
+}
+
+TEST_CASE("blocks of max_split_size are returned before all others", "[plan]") {
+  BlockPool pool{Bytes{400 * mib}, SegmentForm::fixed, 100 * mib};
+  const auto large = pool.take(Bytes{150 * mib});
+  const auto small = pool.take(Bytes{50 * mib});
+  pool.give(*large);
+  pool.give(*small);
+  // 250 need more than the 200 that are left: the 150 go, the 50 stay, and nothing is retried.
+  REQUIRE(pool.take(Bytes{250 * mib}));
+  CHECK(pool.most().retries == 0);
+  REQUIRE(pool.take(Bytes{50 * mib}));
+  CHECK(pool.most().reserved.count() == 300 * mib);
+}
+
 TEST_CASE("blocks belong to the stream they were made for", "[plan]") {
   BlockPool pool{Bytes{1'000 * mib}, SegmentForm::fixed};
   const auto first = pool.take(Bytes{50 * mib});

@@ -11,6 +11,7 @@ inline StageMemory small_stage(int stage) {
                      .reserved = Bytes{2LL << 30},
                      .fragments = Bytes{1LL << 30},
                      .retries = 3,
+                     .replayed = true,
                      .total = {},
                      .capacity = Bytes{80LL << 30},
                      .peak_operator = "mlp_up"};
