@@ -211,12 +211,15 @@ TEST_CASE("modules that are not there, or not modelled, are refused", "[plan][pr
         "recompute_modules: test-transformer has no moe_act; it has core_attn, mlp, layernorm");
   CHECK(problem(test::mixture(0), {mlp}, same) ==
         "recompute_modules: test-mixture has no mlp; it has core_attn, moe, moe_act, layernorm");
-  CHECK(problem(latent, {moe}, [](Layout& l) {
-          l.data_parallel = l.expert_parallel = 2;
-          l.overlap_expert_exchange = true;
-        }) == "recompute_modules: moe and overlap.expert_exchange do not go together in "
-              "Megatron-LM; allowed with it: core_attn, layernorm, mla_up_proj, mlp, moe_act, "
-              "shared_experts");
+  CHECK(problem(latent, {moe},
+                [](Layout& l) {
+                  l.data_parallel = l.expert_parallel = 2;
+                  l.global_batch = 2;
+                  l.overlap_expert_exchange = true;
+                }) ==
+        "recompute_modules: moe and overlap.expert_exchange do not go together in "
+        "Megatron-LM; allowed with it: core_attn, layernorm, mla_up_proj, mlp, moe_act, "
+        "shared_experts");
   CHECK(problem(latent, {moe, moe_act}, same) ==
         "recompute_modules: moe_act is a part of moe; allowed: one of them");
   CHECK(problem(dense, {mlp}, [](Layout& l) { l.recompute = Recompute::full; }) ==
