@@ -1,5 +1,5 @@
-// Mixtures of experts whose routers choose by their scores: how many rows a kernel works on is known
-// when it runs (routing_table.hpp).
+// Mixtures of experts whose routers choose by their scores: how many rows a kernel works on is
+// known when it runs (routing_table.hpp).
 #include "real/engine/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"

@@ -13,9 +13,9 @@ sim::Layout with_room_for_all(sim::Layout layout, const sim::Model& model) {
   layout.expert_load_seed = plain.expert_load_seed;
   const sim::Experts& experts = model.shape->experts;
   const std::int64_t held = experts.count / layout.expert_parallel;
-  layout.expert_imbalance = static_cast<double>(layout.expert_parallel *
-                                                std::min(held, experts.per_token)) /
-                            static_cast<double>(experts.per_token);
+  layout.expert_imbalance =
+      static_cast<double>(layout.expert_parallel * std::min(held, experts.per_token)) /
+      static_cast<double>(experts.per_token);
   return layout;
 }
 

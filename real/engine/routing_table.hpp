@@ -1,10 +1,10 @@
-// Where the tokens of a micro-batch go in one layer when its router chooses by its scores: filled by
-// the kernel that chooses and by the exchanges, read by whatever moves or computes their copies.
+// Where the tokens of a micro-batch go in one layer when its router chooses by its scores: filled
+// by the kernel that chooses and by the exchanges, read by whatever moves or computes their copies.
 //
 // Copies that are sent lie by expert, then by token. Those that come lie part by part, one of each
 // rank that sent some; of a part, expert by expert. Sorted, they lie expert by expert, and of an
-// expert part by part. Without padding neither has gaps: buffers are as large as the worst case, and
-// only their beginning is used.
+// expert part by part. Without padding neither has gaps: buffers are as large as the worst case,
+// and only their beginning is used.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,15 @@
 namespace real {
 
 // How a router makes weights of its scores (Megatron-LM, core/transformer/moe/moe_utils.py,
-// topk_softmax_with_capacity). softmax: over the experts that a token has chosen; where that is one,
-// over all. sigmoid: of each, over the sum of those that are chosen; where that is one, as it is.
+// topk_softmax_with_capacity). softmax: over the experts that a token has chosen; where that is
+// one, over all. sigmoid: of each, over the sum of those that are chosen; where that is one, as it
+// is.
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
 
 struct RoutingShape {
   std::int64_t tokens = 0, per_token = 1, experts = 1;
-  std::int64_t groups = 0, groups_per_token = 0;  // a token chooses among the experts of some groups
+  std::int64_t groups = 0,
+               groups_per_token = 0;   // a token chooses among the experts of some groups
   std::int64_t parts = 1, part = 0;    // ranks that share the experts, and which of them this is
   std::int64_t shares = 1, share = 0;  // ranks that share each expert's features
   std::int64_t capacity = 0;           // rows of an expert at most; 0: no limit
@@ -71,9 +73,9 @@ class RoutingTable {
   void drop(std::span<const float> weights);
 
   RoutingShape shape_;
-  std::vector<std::int32_t> experts_;                // [tokens, per_token]
-  std::vector<std::int64_t> rows_, chosen_, sent_;   // rows: [tokens, per_token]
-  std::vector<std::int64_t> came_, held_, order_;    // came: [shares, parts, held experts]
+  std::vector<std::int32_t> experts_;               // [tokens, per_token]
+  std::vector<std::int64_t> rows_, chosen_, sent_;  // rows: [tokens, per_token]
+  std::vector<std::int64_t> came_, held_, order_;   // came: [shares, parts, held experts]
 };
 
 // Tokens that chose each expert of a layer, of one rank or of all.

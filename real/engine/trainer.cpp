@@ -182,10 +182,10 @@ std::vector<StepLoads> Trainer::expert_loads() {
     if (r == control_.rank())
       for (std::size_t step = 0; step < count; ++step)
         for (const LayerLoad& load : loads_[step].layers)
-          std::copy(load.tokens.begin(), load.tokens.end(),
-                    own.begin() + static_cast<std::ptrdiff_t>(
-                                      (step * layers + static_cast<std::size_t>(load.layer)) *
-                                      experts));
+          std::copy(
+              load.tokens.begin(), load.tokens.end(),
+              own.begin() + static_cast<std::ptrdiff_t>(
+                                (step * layers + static_cast<std::size_t>(load.layer)) * experts));
     control_.to_root(r, std::as_writable_bytes(std::span{own}));
     if (control_.rank() == 0)
       std::transform(sums.begin(), sums.end(), own.begin(), sums.begin(), std::plus{});

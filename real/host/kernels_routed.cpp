@@ -47,8 +47,7 @@ class Candidates {
       return experts_;
     }
     const std::int64_t each = shape_.experts / shape_.groups;
-    const std::int64_t best =
-        std::max<std::int64_t>(1, shape_.per_token / shape_.groups_per_token);
+    const std::int64_t best = std::max<std::int64_t>(1, shape_.per_token / shape_.groups_per_token);
     std::vector<float> sums;
     for (std::int64_t group = 0; group < shape_.groups; ++group) {
       const std::span<const float> own = row(scores, group, each);
@@ -129,9 +128,8 @@ void choose(RoutingTable& table, RouterScore score, const float* scores, float* 
   std::vector<float> compared(index(shape.experts));
   for (std::int64_t token = 0; token < shape.tokens; ++token) {
     const std::span<const float> own = row(from, token, shape.experts);
-    std::transform(own.begin(), own.end(), compared.begin(), [&](float x) {
-      return score == RouterScore::sigmoid ? sigmoid(x) : x;
-    });
+    std::transform(own.begin(), own.end(), compared.begin(),
+                   [&](float x) { return score == RouterScore::sigmoid ? sigmoid(x) : x; });
     std::vector<std::int32_t>& order = candidates.of(compared);
     largest(compared, order, shape.per_token);
     std::copy_n(order.begin(), shape.per_token, table.experts_of(token).begin());
@@ -189,8 +187,7 @@ void copy_tokens(const RoutingTable& table, std::int64_t width, const float* tok
         copy(floats(tokens + token * width, width), row(to, at, width));
 }
 
-void sum_copies(const RoutingTable& table, std::int64_t width, const float* copies,
-                float* tokens) {
+void sum_copies(const RoutingTable& table, std::int64_t width, const float* copies, float* tokens) {
   const RoutingShape& shape = table.shape();
   for (std::int64_t token = 0; token < shape.tokens; ++token) {
     const std::span<float> to = floats(tokens + token * width, width);

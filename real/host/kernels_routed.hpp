@@ -1,5 +1,5 @@
-// Mixtures of experts by the scores of their routers: choice, copies of tokens and their sums, order
-// by expert, activation of what came.
+// Mixtures of experts by the scores of their routers: choice, copies of tokens and their sums,
+// order by expert, activation of what came.
 #pragma once
 
 #include "real/engine/routed.hpp"

@@ -81,8 +81,7 @@ class TokenExchange : public Exchange {
     for (int member = 0; member < members(); ++member) {
       const std::span<const std::int64_t> counts = counts_for(member);
       if (member == call_.position) {
-        if (is_all_to_all())
-          std::copy(counts.begin(), counts.end(), counts_from(member).begin());
+        if (is_all_to_all()) std::copy(counts.begin(), counts.end(), counts_from(member).begin());
         continue;
       }
       receive(member, std::as_writable_bytes(counts_from(member)));

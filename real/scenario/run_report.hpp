@@ -23,7 +23,7 @@ struct RunReport {
   sim::Breakdown breakdown;  // mean over ranks
   // Of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
-  sim::Staleness staleness;  // of parameter servers
+  sim::Staleness staleness;             // of parameter servers
   std::vector<LayerLoad> expert_loads;  // of the last step, where routers choose by their scores
   bool interrupted = false;
 };

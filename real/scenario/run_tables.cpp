@@ -123,10 +123,10 @@ std::string loads_text(const RunReport& report) {
         own += static_cast<double>(layer.tokens[i]);
       fullest = std::max(fullest, own / static_cast<double>(held) / mean);
     }
-    text += fmt::format("  layer {:<6}{:.2f} to {:.2f}, cv {:.2f}; the fullest of {} ranks {:.2f}\n",
-                        layer.layer, static_cast<double>(*least) / mean,
-                        static_cast<double>(*most) / mean, cv, report.layout.expert_parallel,
-                        fullest);
+    text +=
+        fmt::format("  layer {:<6}{:.2f} to {:.2f}, cv {:.2f}; the fullest of {} ranks {:.2f}\n",
+                    layer.layer, static_cast<double>(*least) / mean,
+                    static_cast<double>(*most) / mean, cv, report.layout.expert_parallel, fullest);
   }
   return text;
 }

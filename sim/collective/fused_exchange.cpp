@@ -63,13 +63,12 @@ Form fused_exchange_form(const FormInput& in, const Collective& request, double 
   const std::int64_t of_node = std::min(experts, of_rank * in.per_node());
   const double bytes = in.bytes;
   const auto fullest = [&](std::int64_t held, int of_ranks) {
-    return std::min(1.0, share_that_chooses(request.routing, held) *
-                             imbalance_of(request.routing, of_ranks));
+    return std::min(
+        1.0, share_that_chooses(request.routing, held) * imbalance_of(request.routing, of_ranks));
   };
   const double arriving = ranks * fullest(of_rank, 1) * bytes;
   const double linked = each > 1 ? arriving * (each - 1) / each : 0;
-  const double sent =
-      nodes > 1 ? (nodes - 1) * fullest(of_node, in.per_node()) * bytes : 0;
+  const double sent = nodes > 1 ? (nodes - 1) * fullest(of_node, in.per_node()) * bytes : 0;
 
   const HopSeconds hop = hop_seconds(in, Algorithm::direct);
   const double link_seconds = each > 1 ? linked / in.intra_bw() : 0;

@@ -54,8 +54,8 @@ TileCounts tile_counts(std::int64_t extent) {
           tile_count<160>(extent), tile_count<192>(extent), tile_count<256>(extent)};
 }
 
-// Of all rows of the products of a kernel: experts have tiles of their own, those without a row have
-// none.
+// Of all rows of the products of a kernel: experts have tiles of their own, those without a row
+// have none.
 TileCounts row_tiles(const Kernel& kernel) {
   if (kernel.uneven.front() == 0) {
     TileCounts counts = tile_counts(kernel.m);

@@ -30,9 +30,9 @@ std::vector<Cell> cells_of(std::string_view line) {
     std::string_view text = line.substr(begin, end - begin);
     const std::size_t first = std::min(text.find_first_not_of(" \t\""), text.size());
     const std::size_t last = text.find_last_not_of(" \t\"");
-    cells.push_back({last == std::string_view::npos ? std::string_view{}
-                                                    : text.substr(first, last - first + 1),
-                     static_cast<int>(begin + first) + 1});
+    cells.push_back(
+        {last == std::string_view::npos ? std::string_view{} : text.substr(first, last - first + 1),
+         static_cast<int>(begin + first) + 1});
     begin = end + 1;
   }
   return cells;
@@ -65,7 +65,8 @@ class Reader {
       take(line);
     }
     if (rows_.empty())
-      throw InputError{{path_, 0, 0}, "has no row; expected are lines of the tokens of each expert"};
+      throw InputError{{path_, 0, 0},
+                       "has no row; expected are lines of the tokens of each expert"};
     return ExpertLoad{std::move(rows_), path_};
   }
 

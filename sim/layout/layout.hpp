@@ -260,7 +260,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   ExpertLoad expert_load;
   double expert_load_cv = 0;
   std::int64_t expert_load_seed = 1;
-  int virtual_stages = 1;        // model chunks per pipeline rank (interleaved)
+  int virtual_stages = 1;  // model chunks per pipeline rank (interleaved)
   // May leave out the context dimension where it has one rank.
   std::vector<Dimension> placement{Dimension::tensor, Dimension::context, Dimension::data,
                                    Dimension::pipeline};

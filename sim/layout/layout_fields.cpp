@@ -64,10 +64,11 @@ Fields parallelism() {
       {boolean_key("moe.pad_to_capacity", "false",
                    "with a capacity factor: every expert computes as many tokens"),
        &Layout::pad_to_capacity, nullptr, has_experts, false},
-      {text_key(KeyType::text, "moe.load", "even",
-                "tokens of each expert as measured: a CSV file, or [tokens, tokens, ...], or a list "
-                "of such lists",
-                {"even"}),
+      {text_key(
+           KeyType::text, "moe.load", "even",
+           "tokens of each expert as measured: a CSV file, or [tokens, tokens, ...], or a list "
+           "of such lists",
+           {"even"}),
        &Layout::expert_load, nullptr, has_experts, false},
       {number_key("moe.load_cv", {0, 1000}, "", "0",
                   "tokens of each expert as drawn: standard deviation over mean; 0: all alike"),

@@ -12,8 +12,8 @@
 namespace sim {
 
 // How a run's tokens choose their experts: by the router's scores, whose weights are a softmax or
-// sigmoids (Megatron-LM, --moe-router-score-function), or evenly (--moe-router-force-load-balancing).
-// automatic: softmax on the host, evenly on a GPU.
+// sigmoids (Megatron-LM, --moe-router-score-function), or evenly
+// (--moe-router-force-load-balancing). automatic: softmax on the host, evenly on a GPU.
 enum class TokenRouting : std::uint8_t { automatic, softmax, sigmoid, even };
 constexpr auto words_of(TokenRouting) {
   return std::array{Word{TokenRouting::automatic, "auto"}, Word{TokenRouting::softmax, "softmax"},
@@ -26,7 +26,7 @@ struct Training {
   std::string data = {};   // text or token file; empty: the corpus that is shipped
   LearningRate learning_rate = {};
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  double clip = 1.0;  // gradient norm; 0: off
+  double clip = 1.0;                               // gradient norm; 0: off
   TokenRouting routing = TokenRouting::automatic;  // of a mixture of experts
   bool operator==(const Training&) const = default;
 };

@@ -36,8 +36,7 @@ void check_expert_load(const Layout& layout, const Model& model, LayoutProblemLi
   if (layout.expert_imbalance != 1)
     list.problem("expert_imbalance",
                  "expert_imbalance is {} with {}, from which the fullest rank follows; allowed: 1",
-                 layout.expert_imbalance,
-                 layout.expert_load.exists() ? "moe.load" : "moe.load_cv");
+                 layout.expert_imbalance, layout.expert_load.exists() ? "moe.load" : "moe.load_cv");
   if (layout.expert_load.exists()) {
     const auto columns = static_cast<std::int64_t>(layout.expert_load.experts());
     if (columns != experts.count)
@@ -47,10 +46,11 @@ void check_expert_load(const Layout& layout, const Model& model, LayoutProblemLi
   }
   const double most = most_load_cv(experts.count, experts.per_token);
   if (layout.expert_load_cv >= most)
-    list.problem("moe.load_cv",
-                 "moe.load_cv is {}; allowed: less than {:.4g}, at which all tokens choose the same "
-                 "{} of {} experts",
-                 layout.expert_load_cv, most, experts.per_token, experts.count);
+    list.problem(
+        "moe.load_cv",
+        "moe.load_cv is {}; allowed: less than {:.4g}, at which all tokens choose the same "
+        "{} of {} experts",
+        layout.expert_load_cv, most, experts.per_token, experts.count);
 }
 
 }  // namespace sim

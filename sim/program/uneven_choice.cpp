@@ -1,9 +1,9 @@
 // With weights w of experts and e_k(S) the sum over all sets of k in S of the products of their
 // weights, an expert i is chosen by a share of the tokens
 //   p_i = w_i e_(k-1)(all but i) / e_k(all)
-// which is k load_i / n. The weights follow from it by iteration (Chen, Dempster & Liu 1994, "Weighted
-// finite population sampling to maximize entropy", Biometrika 81(3), theorem 1 and equation 12).
-// A set of experts is missed, or dropped from, by
+// which is k load_i / n. The weights follow from it by iteration (Chen, Dempster & Liu 1994,
+// "Weighted finite population sampling to maximize entropy", Biometrika 81(3), theorem 1 and
+// equation 12). A set of experts is missed, or dropped from, by
 //   e_k(all, with w_i times the dropped share for those of the set) / e_k(all)
 // Sums e_0 to e_k are the coefficients of the product of all (1 + w_i z).
 #include "sim/program/uneven_choice.hpp"

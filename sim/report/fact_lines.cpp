@@ -38,7 +38,8 @@ std::string expert_load_text(const ExpertLoadFacts& load) {
         ": to the fullest of {} ranks come {:.3g} times the average; most memory needs rank {}, to "
         "which {:.3g} times come",
         load.ranks, load.fullest, load.rank, load.held);
-  if (load.dropped > 0) text += fmt::format("; {:.2g} % of choices are dropped", 100 * load.dropped);
+  if (load.dropped > 0)
+    text += fmt::format("; {:.2g} % of choices are dropped", 100 * load.dropped);
   return text;
 }
 

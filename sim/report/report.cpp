@@ -252,17 +252,16 @@ std::optional<MemoryRange> Report::memory_range() const {
 std::optional<ExpertLoadFacts> expert_load_of(const Scenario& scenario, const Layout& layout) {
   if (!layout.has_uneven_experts()) return std::nullopt;
   const ExpertShares shares = expert_shares(layout, scenario.model);
-  return ExpertLoadFacts{
-      .fullest = shares.paced.come,
-      .held = shares.held.come,
-      .rank = shares.fullest_rank,
-      .ranks = layout.expert_parallel,
-      .dropped = shares.dropped,
-      .rows = expert_load_rows(layout, scenario.model).size(),
-      .from = layout.expert_load.exists()
-                  ? "as measured"
-                  : fmt::format("drawn with cv {} and seed {}", layout.expert_load_cv,
-                                layout.expert_load_seed)};
+  return ExpertLoadFacts{.fullest = shares.paced.come,
+                         .held = shares.held.come,
+                         .rank = shares.fullest_rank,
+                         .ranks = layout.expert_parallel,
+                         .dropped = shares.dropped,
+                         .rows = expert_load_rows(layout, scenario.model).size(),
+                         .from = layout.expert_load.exists()
+                                     ? "as measured"
+                                     : fmt::format("drawn with cv {} and seed {}",
+                                                   layout.expert_load_cv, layout.expert_load_seed)};
 }
 
 Report make_memory_report(const Scenario& scenario, const Plan& plan) {

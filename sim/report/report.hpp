@@ -85,8 +85,8 @@ struct AttentionWindow {
 
 // Of experts that get different numbers of tokens: a rank's choices over the average.
 struct ExpertLoadFacts {
-  double fullest = 1;  // the mean over rows of the fullest rank
-  double held = 1;     // the mean over rows of rank `rank`, the fullest so
+  double fullest = 1;       // the mean over rows of the fullest rank
+  double held = 1;          // the mean over rows of rank `rank`, the fullest so
   int rank = 0, ranks = 1;  // of those that share the experts
   double dropped = 0;       // of all choices
   std::size_t rows = 0;     // of the distribution

@@ -76,9 +76,10 @@ class FieldReader {
         section_.is_upper(&holder) ? name : resolve_path(holder.where().file, name);
     std::error_code ignored;
     if (std::filesystem::is_regular_file(path, ignored)) return read_expert_load(path);
-    holder.problem(leaf_, fmt::format("there is no file {}; allowed: even, a CSV file of the tokens "
-                                      "of each expert, or a list of them",
-                                      path));
+    holder.problem(leaf_,
+                   fmt::format("there is no file {}; allowed: even, a CSV file of the tokens "
+                               "of each expert, or a list of them",
+                               path));
     return {};
   }
   // [tokens, tokens], or a list of such lists.

@@ -144,7 +144,7 @@ ExpertShares even_shares(const Layout& layout) {
     shares.sent = layout.pad_to_capacity ? capacity : std::min(1.0, capacity);
     shares.dropped = 1 - std::min(1.0, capacity);
   }
-  shares.paced.come = capacity <= 0             ? fullest
+  shares.paced.come = capacity <= 0            ? fullest
                       : layout.pad_to_capacity ? capacity
                                                : std::min(fullest, capacity);
   shares.held = shares.paced;

@@ -15,9 +15,9 @@ namespace sim {
 
 // Of a rank, over the even share.
 struct RankShare {
-  double come = 1;                               // choices that come to it
-  std::array<double, routed_blocks> blocks{};    // ExpertRouting::of_blocks; 0: as `come`
-  std::vector<double> sizes;                     // of its experts, the fullest first; empty: alike
+  double come = 1;                             // choices that come to it
+  std::array<double, routed_blocks> blocks{};  // ExpertRouting::of_blocks; 0: as `come`
+  std::vector<double> sizes;                   // of its experts, the fullest first; empty: alike
 };
 
 struct ExpertShares {

@@ -99,7 +99,8 @@ TEST_CASE("equal rows are as none, and expert_imbalance stays", "[plan][experts]
   CHECK(shares_of(layout).paced.come == 1.25);
 }
 
-TEST_CASE("fused dispatchers send fewer tokens to blocks of ranks than choices", "[plan][experts]") {
+TEST_CASE("fused dispatchers send fewer tokens to blocks of ranks than choices",
+          "[plan][experts]") {
   Layout layout = layout_of(4);
   layout.token_dispatcher = TokenDispatcher::deepep;
   layout.expert_load = ExpertLoad{{{16, 4, 2, 2, 2, 2, 2, 2}}};
@@ -176,8 +177,7 @@ TEST_CASE("plans with uneven experts are sound, and what they do follows the ful
       const Plan plan = make_plan(model, layout);
       check_plan(plan);
       // To the first rank come twice as many as to each in the mean.
-      CHECK_THAT(flops_of(plan.programs[0], "expert_up") /
-                     flops_of(even.programs[0], "expert_up"),
+      CHECK_THAT(flops_of(plan.programs[0], "expert_up") / flops_of(even.programs[0], "expert_up"),
                  WithinRel(2, 0.01));
       CHECK(plan.programs[0].size() == even.programs[0].size());
       CHECK(memory_use(plan.programs[0]).peak > memory_use(even.programs[0]).peak);
@@ -195,19 +195,24 @@ TEST_CASE("what is wrong with a distribution", "[plan][experts]") {
     return texts;
   };
   using Texts = std::vector<std::string>;
-  CHECK(problems([](Layout& l) { l.expert_load = ExpertLoad{{{1, 2, 3}}}; }) ==
-        Texts{"moe.load has 3 experts, and " + model.name + " has 8"});
-  CHECK(problems([](Layout& l) { l.expert_load = ExpertLoad{{{9, 1, 1, 1, 1, 1, 1, 1}}}; }) ==
+  CHECK(problems([](Layout& l) {
+          l.expert_load = ExpertLoad{{{1, 2, 3}}};
+        }) == Texts{"moe.load has 3 experts, and " + model.name + " has 8"});
+  CHECK(problems([](Layout& l) {
+          l.expert_load = ExpertLoad{{{9, 1, 1, 1, 1, 1, 1, 1}}};
+        }) ==
         Texts{"moe.load: expert 0 has 9 of the 16 choices in row 1; with 2 different experts for "
               "each token an expert has at most 1 of 2"});
   CHECK(problems([](Layout& l) {
           l.expert_load_cv = 0.5;
           l.expert_imbalance = 1.5;
-        }) == Texts{"expert_imbalance is 1.5 with moe.load_cv, from which the fullest rank follows; "
-                    "allowed: 1"});
-  CHECK(problems([](Layout& l) { l.expert_load_cv = 2; }) ==
-        Texts{"moe.load_cv is 2; allowed: less than 1.732, at which all tokens choose the same 2 of "
-              "8 experts"});
+        }) ==
+        Texts{"expert_imbalance is 1.5 with moe.load_cv, from which the fullest rank follows; "
+              "allowed: 1"});
+  CHECK(
+      problems([](Layout& l) { l.expert_load_cv = 2; }) ==
+      Texts{"moe.load_cv is 2; allowed: less than 1.732, at which all tokens choose the same 2 of "
+            "8 experts"});
   CHECK(problems([](Layout& l) { l.expert_load_seed = 2; }) ==
         Texts{"moe.load_seed is of moe.load_cv, which is 0"});
   CHECK(problems([](Layout& l) {

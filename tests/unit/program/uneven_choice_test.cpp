@@ -69,8 +69,7 @@ TEST_CASE("shares of blocks are those of counting all sets with the loads that a
       for (const double share : expected.chosen)
         load.push_back(share * static_cast<double>(weights.size()) / per_token);
       const UnevenChoice choice{load, per_token, kept};
-      const std::vector<double> shares =
-          choice.shares_of_blocks(static_cast<std::int64_t>(size));
+      const std::vector<double> shares = choice.shares_of_blocks(static_cast<std::int64_t>(size));
       for (std::size_t b = 0; b < shares.size(); ++b)
         CHECK_THAT(shares[b], WithinRel(expected.blocks[b], 1e-4));
     }
