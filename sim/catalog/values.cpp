@@ -56,6 +56,7 @@ void add_implied(const Scenario& scenario, Values& values) {
   for (const LayoutField& field : layout_fields())  // written or not
     if (!field.applies || field.applies(scenario.model))
       values[fmt::format("layout.{}", field.key.path)] = value_text(scenario.layout, field);
+  values["training.routing"] = word(scenario.training.routing);
   if (scenario.layout.sequence_length > 0)
     values["layout.sequence_length"] = std::to_string(scenario.layout.sequence_length);
   if (scenario.model.shape && has_transformer_yaml(*scenario.model.shape)) {

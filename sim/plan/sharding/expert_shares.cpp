@@ -30,9 +30,10 @@ Row scaled(Row row) {
   return row;
 }
 
+// By the shape: a search prices a few layers that stand for all, with the draws of all.
 std::int64_t layers_with_experts(const Model& model) {
   std::int64_t layers = 0;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(model.layers.size()); ++i)
+  for (std::int64_t i = 0; i < model.shape->layers; ++i)
     if (model.shape->experts.in_layer(i)) ++layers;
   return std::max<std::int64_t>(1, layers);
 }

@@ -133,6 +133,17 @@ TEST_CASE("loads are drawn with the spread that is asked for", "[plan][experts]"
       CHECK(load <= 4 * (1 + 1e-9));  // a token chooses an expert once
 }
 
+// A search prices a model of few layers in the place of the whole one.
+TEST_CASE("a model that is cut short has the draws of the whole one", "[plan][experts]") {
+  const Model whole = test::mixture(0, 6);
+  Model cut = whole;
+  cut.layers.resize(2);
+  Layout layout = layout_of(4);
+  layout.expert_load_cv = 0.7;
+  CHECK(expert_shares(layout, cut).paced.come == expert_shares(layout, whole).paced.come);
+  CHECK(expert_load_rows(layout, whole).size() == 6);
+}
+
 // Shazeer et al. 2017 (arXiv:1701.06538), table 6: CV(Load) and max(Load) / mean(Load) of 256
 // experts, measured in training with six weights of the balancing losses.
 TEST_CASE("the fullest expert of a drawn load is as full as measured ones", "[plan][experts]") {
