@@ -9,9 +9,9 @@
 namespace real {
 
 struct RunFiles {
-  std::string trace;   // Perfetto/Chrome trace; empty: none
-  std::string record;  // for `stepcast compare`; empty: none
-  std::string loads;   // tokens of each expert, as layout.moe.load reads them; empty: none
+  std::string trace{};   // Perfetto/Chrome trace; empty: none
+  std::string record{};  // for `stepcast compare`; empty: none
+  std::string loads{};   // tokens of each expert, as layout.moe.load reads them; empty: none
 };
 
 // Throws InputError for a file or a checkpoint folder that cannot be written: now, not when all is

@@ -232,7 +232,7 @@ class Reader {
     const Whole experts = degree(*found, "ep_size");
     if (experts.value_or(1) != 1)
       experts.place->problem(
-          "experts and latent attention are modelled only as Megatron-LM runs them");
+          "experts and latent attention are modelled only as Megatron-LM and torchtitan run them");
     read_setting(*found, "sequence_parallel", job_.sequence_parallel);
     if (!job_.sequence_parallel) job_.sequence_parallel = false;
     Flag deferred;

@@ -30,7 +30,8 @@ class DeepSpeedWriter {
       refuse("the model {}: a list of layers is no transformer", scenario_.model.name);
     if (scenario_.model.has_experts() || scenario_.model.has_latent_attention())
       refuse(
-          "the model {}: experts and latent attention are modelled only as Megatron-LM runs them",
+          "the model {}: experts and latent attention are modelled only as Megatron-LM and "
+          "torchtitan run them",
           scenario_.model.name);
     if (scenario_.model.is_hybrid())
       refuse("the model {}: layers that differ are modelled only as Megatron-LM runs them",

@@ -91,7 +91,7 @@ class DeepSpeedReader {
   void refuse_own_experts() {
     if (config_.num_experts.value_or(1) > 1)
       config_.num_experts.place->problem(
-          "a mixture of experts is modelled only as Megatron-LM runs it");
+          "a mixture of experts is modelled only as Megatron-LM and torchtitan run it");
     config_.num_experts = Whole{};
   }
 

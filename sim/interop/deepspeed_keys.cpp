@@ -105,7 +105,7 @@ constexpr std::array top_keys{
     KnownKey{"graph_harvesting", Verdict::noted, "", "CUDA graphs: set simulation.graphs"},
     KnownKey{"use_data_before_expert_parallelism"},
     KnownKey{"expert_parallel", Verdict::refused, "",
-             "a mixture of experts is modelled only as Megatron-LM runs it"},
+             "a mixture of experts is modelled only as Megatron-LM and torchtitan run it"},
     KnownKey{"pipeline", Verdict::noted, "",
              "stages, partition and recomputation of a pipeline: see layout.layers_per_chunk and "
              "layout.recompute"},

@@ -177,9 +177,9 @@ void refuse_experts(const Document& document, const ImportRequest& request) {
   if (request.model->experts.count == 0 && !request.model->latent.exists()) return;
   const ObjectReader root = document.root_object();
   root.ignore_unknown();
-  root.problem(
-      fmt::format("{}: experts and latent attention are modelled only as Megatron-LM runs them",
-                  request.model->name));
+  root.problem(fmt::format(
+      "{}: experts and latent attention are modelled only as Megatron-LM and torchtitan run them",
+      request.model->name));
   document.finish();
 }
 

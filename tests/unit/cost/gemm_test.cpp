@@ -215,9 +215,6 @@ TEST_CASE("no product beats the peak, the memory or uses no SM", "[cost]") {
   }
 }
 
-}  // namespace
-}  // namespace sim
-
 // Tiles of 128 x 256 on ten SMs: experts without a row have none, and each pays for its own edge.
 TEST_CASE("products of experts with unequal rows have tiles of their own", "[cost]") {
   Kernel kernel = product(1280, 256, 1000);
@@ -237,3 +234,6 @@ TEST_CASE("products of experts with unequal rows have tiles of their own", "[cos
   CHECK(uneven_part(3, 2) == 1);
   CHECK(uneven_part(3, 3) == 0);
 }
+
+}  // namespace
+}  // namespace sim

@@ -113,7 +113,8 @@ TEST_CASE("torchao's 8 bits of Automodel are torchtitan's", "[interop]") {
 
 TEST_CASE("what Automodel has beyond is refused in its place", "[interop]") {
   CHECK(recipe_problems(llama + "distributed: {strategy: fsdp2, ep_size: 8}\n") ==
-        Lines{"4:41: experts and latent attention are modelled only as Megatron-LM runs them"});
+        Lines{"4:41: experts and latent attention are modelled only as Megatron-LM and torchtitan "
+              "run them"});
   CHECK(recipe_problems(llama + "distributed: {strategy: horovod}\n") ==
         Lines{"4:25: is 'horovod'; modelled: fsdp2, ddp, megatron_fsdp"});
   CHECK(recipe_problems("model: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n").size() ==

@@ -362,7 +362,8 @@ TEST_CASE("other frameworks' mixtures of experts are refused", "[interop]") {
   const TransformerShape mixtral = *load_model(root + "/models/mixtral-8x7b.yaml").shape;
   const ImportRequest request{.gpus = 8, .model = mixtral, .sequence_length = 4096};
   const Lines refused{
-      "1:1: mixtral-8x7b: experts and latent attention are modelled only as Megatron-LM runs them"};
+      "1:1: mixtral-8x7b: experts and latent attention are modelled only as Megatron-LM and "
+      "torchtitan run them"};
   const Document json = Document::parse("{\"train_batch_size\": 8}", "a.json", Syntax::json);
   CHECK(problems([&] { return import_deepspeed(json, nullptr, request); }) == refused);
 
@@ -377,7 +378,7 @@ TEST_CASE("other frameworks' mixtures of experts are refused", "[interop]") {
   };
   CHECK(with_flags("--num-experts 1").empty());
   CHECK(with_flags("--num-experts 8") ==
-        Lines{"1:15: a mixture of experts is modelled only as Megatron-LM runs it"});
+        Lines{"1:15: a mixture of experts is modelled only as Megatron-LM and torchtitan run it"});
   CHECK(problems([] {
           return from_yaml(
               "trainer: {devices: 8}\nmodel:\n  num_moe_experts: 8\n  expert_model_parallel_size: "
