@@ -441,7 +441,7 @@ TEST_CASE("experts and latent attention are written with their exact names", "[i
 
   CHECK(refusals(scenario, Target::deepspeed) ==
         Lines{"not for deepspeed: the model mixtral-8x7b: experts and latent attention are "
-              "modelled only as Megatron-LM runs them"});
+              "modelled only as Megatron-LM and torchtitan run them"});
   CHECK(has(refusals(scenario, Target::torchtitan).front(), "torchtitan's flavors"));
 }
 
