@@ -247,6 +247,24 @@ class Reader {
     return first.key == "_target_" ? first.value.front().text : "";
   }
 
+  // A value and nothing behind it in its line.
+  Node whole_value() {
+    Node given = value(0);
+    end_of_line();
+    return given;
+  }
+  // What a name means from here on.
+  void keep(const std::string& name, Node given) {
+    if (size_of(given) > most_copied) throw Unread{};
+    locals_[name] = std::move(given);
+  }
+  // Back to where `begin` was read, which stands at `from`.
+  void rewind(std::size_t from, TextPlace begin) {
+    at_ = from;
+    line_ = begin.line;
+    line_start_ = from - static_cast<std::size_t>(begin.byte);
+  }
+
   // A configuration: one that is built, or that of a function of the file. False: neither.
   bool take_configuration(const Node& made) {
     const std::string target = target_of(made);
@@ -269,8 +287,7 @@ class Reader {
   void returned(TextPlace begin) {
     skip_spaces();
     if (done() || peek() == '\n') return;
-    const Node made = value(0);
-    end_of_line();
+    const Node made = whole_value();
     const std::string target = target_of(made);
     if (!target.empty() && !take_configuration(made)) throw Unread{};
     if (!target.empty()) root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
@@ -284,10 +301,8 @@ class Reader {
         root_.at("_returns", begin) = {ValueKind::plain, begin, "true", {}};
         return;
       }
-      skip_spaces();
-      if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
-      if (size_of(given) > most_copied) throw Unread{};
-      locals_[name] = std::move(given);
+      end_of_line();
+      keep(name, std::move(given));
     } catch (const Unread&) {
       skip_line();  // what is no value is not known where the name stands
     }
@@ -295,9 +310,7 @@ class Reader {
 
   // One line, or all that its brackets hold.
   void leave(std::size_t from, TextPlace begin) {
-    at_ = from;
-    line_ = begin.line;
-    line_start_ = from - static_cast<std::size_t>(begin.byte);
+    rewind(from, begin);
     skip_line();
     std::string what{text_.substr(from, std::min<std::size_t>(at_ - from, 60))};
     what = what.substr(0, what.find('\n'));
@@ -431,11 +444,9 @@ class Reader {
       if (kept == kept_at_.end()) throw Unread{};
       return assign(kept->second + name.substr(dot), begin);
     }
-    Node given = value(0);
-    skip_spaces();
-    if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+    Node given = whole_value();
     kept_at_.erase(name);
-    locals_[name] = std::move(given);
+    keep(name, std::move(given));
   }
 
   void assign(const std::string& name, TextPlace begin) {
@@ -460,9 +471,7 @@ class Reader {
   void assign_path(const std::string& name, const std::string& prefix, TextPlace begin) {
     if (!name.starts_with(prefix) || name.ends_with(".") || name.find("..") != std::string::npos)
       throw Unread{};
-    Node given = value(0);
-    skip_spaces();
-    if (peek() != '\n' && peek() != '#' && !done()) throw Unread{};
+    Node given = whole_value();
     Node* in = &root_;
     std::string path = name.substr(prefix.size());
     for (std::size_t dot = 0; (dot = path.find('.')) != std::string::npos;) {
@@ -530,9 +539,7 @@ class Reader {
     } catch (const Unread&) {
       if (depth > most_nested) throw;
     }
-    at_ = from;
-    line_ = begin.line;
-    line_start_ = from - static_cast<std::size_t>(begin.byte);
+    rewind(from, begin);
     skip_argument();
     return {ValueKind::null, begin, "null", {}};
   }

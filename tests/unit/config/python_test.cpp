@@ -1,4 +1,6 @@
 // Assignments of Python functions.
+#include <fmt/format.h>
+
 #include "tests/catch.hpp"
 #include "tests/unit/config/read.hpp"
 
@@ -84,4 +86,12 @@ TEST_CASE("Python: problems have the place of the value, and broken text is left
                            "def a():\n  cfg.x = \"", "def a():\n  cfg.x.y = 1\n  cfg.x = 2\n",
                            "\"\"\"", "def a():\n  )))\n  cfg.a = {1: 2}"})
     CHECK(problems_of([&] { static_cast<void>(python(text).root_object()); }) == "none");
+  // Names that double with every line end as names that are not known.
+  std::string doubling = "def a():\n    cfg = base()\n    a0 = [1, 1]\n";
+  for (int i = 0; i < 64; ++i)
+    doubling += fmt::format("    a{} = [a{}, a{}]\n", i + 1, i, i);
+  doubling += "    cfg.x = a64\n";
+  const sim::Document names = python(doubling);
+  const sim::ObjectReader a = names.root_object().object("a");
+  CHECK(a.list("x").size() == 2);
 }
