@@ -24,6 +24,11 @@
 
 namespace real {
 
+// What is kept in fp32 whatever the format of activations.
+inline float* floats(std::byte* memory) {
+  return reinterpret_cast<float*>(memory);
+}
+
 // Layout::offload_delay: what a step does.
 struct DelayedUpdate {
   bool pending = false;      // gradients of the step before wait on the host

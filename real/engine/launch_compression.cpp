@@ -12,14 +12,6 @@ using kernels::StreamHandle;
 using sim::Action;
 using sim::Role;
 
-namespace {
-
-float* floats(std::byte* memory) {
-  return reinterpret_cast<float*>(memory);
-}
-
-}  // namespace
-
 kernels::CompressedBucket KernelLaunches::compressed(const BoundOp& op) const {
   const sim::Layout& layout = shapes_.layout();
   const BoundBucket& bucket = parts_.program.buckets.at(op.subject);

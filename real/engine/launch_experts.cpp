@@ -8,14 +8,6 @@ using kernels::as_launch;
 using kernels::Launch;
 using sim::Role;
 
-namespace {
-
-float* floats(std::byte* memory) {
-  return reinterpret_cast<float*>(memory);
-}
-
-}  // namespace
-
 // The softmax lies at the start of what the router keeps.
 Launch KernelLaunches::choose(const BoundOp& op, bool backward) {
   const kernels::ChoiceShape shape = shapes_.choice(op);

@@ -12,10 +12,6 @@ using sim::Role;
 
 namespace {
 
-float* floats(std::byte* memory) {
-  return reinterpret_cast<float*>(memory);
-}
-
 kernels::OuterPieces pieces_of(const sim::Layout& layout, const BoundBucket& bucket,
                                std::int64_t elements) {
   const sim::OuterMessage message = sim::message_of(layout, bucket.owned);

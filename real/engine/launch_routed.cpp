@@ -11,14 +11,6 @@ using kernels::StreamHandle;
 using sim::Action;
 using sim::Role;
 
-namespace {
-
-float* floats(std::byte* memory) {
-  return reinterpret_cast<float*>(memory);
-}
-
-}  // namespace
-
 Launch KernelLaunches::routed_op(const BoundOp& op) {
   switch (op.action) {
     case Action::choose:

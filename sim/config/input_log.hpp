@@ -1,5 +1,5 @@
 // Which files an answer was computed from. Everything that a user's input consists of is read by
-// Document::load(), or told by note(); an InputLog hears of it while it lives, on the thread that
+// Document::load() or read_input(); an InputLog hears of it while it lives, on the thread that
 // made it.
 //
 //   InputLog log;
@@ -40,11 +40,10 @@ class InputLog {
   // has them or not, of every document whose reading came to its end. Nothing within lists.
   const std::set<std::string>& asked() const { return asked_; }
 
-  // For readers of files that are no Document: tells the logs of this thread of one.
-  static void note(const std::string& path, std::string_view bytes);
-
  private:
   friend class Document;
+  friend std::string read_input(const std::string& path);
+  static void note(const std::string& path, std::string_view bytes);
   static bool wants_keys();
   static void note_keys(const std::vector<std::string>& paths);
 

@@ -11,6 +11,7 @@
 
 #include "sim/config/shell_text.hpp"
 #include "sim/interop/hub_models.hpp"
+#include "sim/interop/torchtitan.hpp"
 #include "sim/interop/trainer_job.hpp"
 
 namespace sim {
@@ -117,15 +118,6 @@ constexpr std::array top_keys{
     KnownKey{"dflash", refused, "", "a loss over another model is not modelled"},
     KnownKey{"speculative", refused, "", "a loss over another model is not modelled"},
 };
-
-struct Float8Recipe {
-  std::string_view name;
-  EightBit software;
-};
-constexpr std::array float8_recipes{
-    Float8Recipe{"tensorwise", EightBit::torchao},
-    Float8Recipe{"rowwise", EightBit::torchao_rowwise},
-    Float8Recipe{"rowwise_with_gw_hp", EightBit::torchao_rowwise_with_gw_hp}};
 
 struct LinearName {
   std::string_view name;
@@ -512,15 +504,14 @@ class Reader {
     read_setting(*found, "precompute_float8_dynamic_scale_for_fsdp", at_once);
     if (!on.value_or(false)) return judge_keys(*found, anything, "fp8.", result_);
     judge_keys(*found, fp8_keys, "fp8.", result_);
-    const auto row =
-        std::ranges::find(float8_recipes, recipe.value_or("tensorwise"), &Float8Recipe::name);
-    if (row == float8_recipes.end())
+    const std::optional<EightBit> software = torchao_software(recipe.value_or("tensorwise"));
+    if (!software)
       return recipe.place->problem(fmt::format(
           "is '{}'; modelled: tensorwise, rowwise, rowwise_with_gw_hp", (*recipe).substr(0, 80)));
     layout().compute_dtype = DType::fp8;
-    result_.framework.execution.eight_bit = row->software;
+    result_.framework.execution.eight_bit = *software;
     if (!gathers.value_or(false) || layout().zero_stage != 3) return;
-    if (scales_rows(row->software))
+    if (scales_rows(*software))
       return gathers.place->problem("torchao gathers in 8 bits with the recipe tensorwise");
     layout().eight_bit_parameters = true;
     if (!at_once.value_or(false))

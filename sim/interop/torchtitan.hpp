@@ -29,6 +29,8 @@ void judge_torchtitan_keys(const ObjectReader& root, Imported& result);
 
 // [float8], behind the rest of the layout and the framework: what torchao's recipe changes of them.
 void read_float8(const ObjectReader& root, Imported& into);
+// Of the name of a recipe of torchao; nothing: there is none of that name.
+std::optional<EightBit> torchao_software(std::string_view recipe);
 // REQUIRES: one of torchao's.
 std::string_view torchao_recipe(EightBit software);
 

@@ -52,16 +52,15 @@ void read_section(const ObjectReader& float8, const std::string& prefix, Importe
   judge_keys(float8, float8_keys, prefix, into);
   judge_filter(float8, prefix, into);
   const std::string name = recipe.value_or("tensorwise");
-  const Recipe* const known =
-      std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& r) { return r.name == name; });
-  if (known == recipes.end()) {
+  const std::optional<EightBit> known = torchao_software(name);
+  if (!known) {
     recipe.place->problem(
         fmt::format("recipe_name is '{}'; allowed: tensorwise, rowwise, rowwise_with_gw_hp", name));
     return;
   }
-  into.framework.execution.eight_bit = known->software;
+  into.framework.execution.eight_bit = *known;
   if (!asked.value_or(false)) return;
-  if (scales_rows(known->software))
+  if (scales_rows(*known))
     asked.place->problem(
         fmt::format("{} is true with recipe {}; torchao allows it with tensorwise", gather, name));
   if (into.layout.zero_stage != 3) return;
@@ -73,6 +72,11 @@ void read_section(const ObjectReader& float8, const std::string& prefix, Importe
 }
 
 }  // namespace
+
+std::optional<EightBit> torchao_software(std::string_view recipe) {
+  const auto known = std::ranges::find(recipes, recipe, &Recipe::name);
+  return known == recipes.end() ? std::nullopt : std::optional{known->software};
+}
 
 std::string_view torchao_recipe(EightBit software) {
   const Recipe* const known = std::find_if(recipes.begin(), recipes.end(),

@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -50,12 +49,7 @@ class Reader {
   explicit Reader(const std::string& path) : path_{path} {}
 
   ExpertLoad read() {
-    std::ifstream file{path_, std::ios::binary};
-    if (!file) throw InputError{{path_, 0, 0}, "cannot be read: a file of the tokens of experts"};
-    std::ostringstream bytes;
-    bytes << file.rdbuf();
-    InputLog::note(path_, bytes.str());
-    std::istringstream lines{bytes.str()};
+    std::istringstream lines{read_input(path_)};
     std::string line;
     while (std::getline(lines, line)) {
       ++number_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/random.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 namespace {
@@ -87,10 +88,6 @@ bool is_whole(const Layout& layout, std::size_t lengths) {
   for (const LengthCount& item : *layout.packing_lengths.measured)
     all += item.count;
   return std::cmp_equal(all, lengths);
-}
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
 }
 
 double square(std::int64_t length) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 namespace {
@@ -17,10 +18,6 @@ constexpr std::int64_t least_own_segment = 10 * mib;
 constexpr std::int64_t own_segment_unit = 2 * mib;
 // Room for a segment that grows; the addresses of two never meet.
 constexpr std::int64_t address_space = std::int64_t{1} << 44;
-
-std::int64_t round_up(std::int64_t bytes, std::int64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 std::int64_t block_size(std::int64_t request) {
   return std::max(least_block, round_up(request, least_block));

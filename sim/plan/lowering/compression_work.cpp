@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim::lowering {
 namespace {
 
 constexpr std::int64_t number = 4;  // bytes of fp32, in which all of this is computed
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 Kernel moving(OpKind kind, std::int64_t bytes, int launches) {
   Kernel kernel;

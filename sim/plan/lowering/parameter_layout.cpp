@@ -9,6 +9,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/base/rounding.hpp"
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/plan/lowering/compression_work.hpp"
 #include "sim/plan/lowering/muon.hpp"
@@ -18,10 +19,6 @@
 
 namespace sim::lowering {
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // Of a weight that is cast: so many orders of it, and the scales of both.
 std::int64_t encoded_bytes(const ShardedOp& op, int orders) {

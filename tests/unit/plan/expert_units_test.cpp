@@ -12,19 +12,10 @@
 #include "tests/unit/plan/random_layout.hpp"
 
 using namespace sim;
+using test::Ranks;
+using test::ranks_of;
 
 namespace {
-
-using Ranks = std::vector<std::uint32_t>;
-
-Ranks ranks_of(const Plan& plan, std::uint32_t rank, GroupRole role) {
-  const std::uint32_t index = plan.group_of[rank][static_cast<std::size_t>(role)];
-  Ranks ranks;
-  if (index == Plan::no_group) return ranks;
-  for (const RankId member : plan.groups[index].ranks)
-    ranks.push_back(member.value);
-  return ranks;
-}
 
 Layout unit_layout(int tensor, int data, int experts, int expert_tensor = 1) {
   Layout layout = test::layout_for(tensor, data, 1, 1);

@@ -4,21 +4,8 @@
 #include "tests/unit/plan/models.hpp"
 
 using namespace sim;
-
-namespace {
-
-std::vector<std::uint32_t> ranks_of(const Plan& plan, std::uint32_t rank, GroupRole role) {
-  const std::uint32_t index = plan.group_of[rank][static_cast<std::size_t>(role)];
-  std::vector<std::uint32_t> ranks;
-  if (index == Plan::no_group) return ranks;
-  for (const RankId member : plan.groups[index].ranks)
-    ranks.push_back(member.value);
-  return ranks;
-}
-
-using Ranks = std::vector<std::uint32_t>;
-
-}  // namespace
+using test::Ranks;
+using test::ranks_of;
 
 TEST_CASE("The first dimension of the placement is the fastest", "[plan][grid]") {
   Layout layout = test::layout_for(2, 3, 4, 4);

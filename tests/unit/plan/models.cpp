@@ -96,6 +96,15 @@ void set_llama(TransformerShape& shape) {
 
 }  // namespace
 
+Ranks ranks_of(const Plan& plan, std::uint32_t rank, GroupRole role) {
+  const std::uint32_t index = plan.group_of[rank][static_cast<std::size_t>(role)];
+  Ranks ranks;
+  if (index == Plan::no_group) return ranks;
+  for (const RankId member : plan.groups[index].ranks)
+    ranks.push_back(member.value);
+  return ranks;
+}
+
 Model gpt(const GptShape& shape) {
   const std::int64_t h = shape.hidden;
   const std::int64_t v = shape.vocabulary;

@@ -3,9 +3,14 @@
 
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/program/program.hpp"
 
 namespace sim::test {
+
+using Ranks = std::vector<std::uint32_t>;
+// Of the group that a rank has in a role, in order; none: it has none.
+Ranks ranks_of(const Plan& plan, std::uint32_t rank, GroupRole role);
 
 struct GptShape {
   int layers = 4;
