@@ -9,7 +9,7 @@
 // "--nproc-per-node", "--nnodes" and "--world-size". Without such a command they are all flags of
 // all arrays and strings.
 //
-// What the file does not say stays in a value as "$NAME": whoever asks for it has to refuse it.
+// What the file does not say stays in a value as "$NAME": its reader has to refuse it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The variables that a shell script leaves set, as a tree: one object of their names, with texts
 // and, for arrays, lists of them. Files that it sources are followed. What only a running shell
-// knows stays in a value as "$NAME" or "$(command)": whoever asks for it has to refuse it.
+// knows stays in a value as "$NAME" or "$(command)": its reader has to refuse it.
 #include <fmt/format.h>
 
 #include "sim/config/parsers.hpp"
