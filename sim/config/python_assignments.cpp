@@ -175,7 +175,7 @@ class Reader {
         as = dotted();
         blank();
       }
-      all.at(as, begin) = {ValueKind::quoted, begin, module + ":" + name, {}};
+      all.at(as, begin) = {ValueKind::quoted, begin, fmt::format("{}:{}", module, name), {}};
       if (peek() == ',') step();
     }
   }
