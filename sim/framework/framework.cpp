@@ -145,14 +145,17 @@ void set(ModelOp& op, const EagerForm& form, double width, double fused_backward
   if (keeps && form.saved > 0) op.saved_elements = form.saved * width;
 }
 
-// A norm of heads, which works in place, is fused with what is around it; one over all heads is
-// two norms, of queries and of keys. What of several kernels is not strided is element-wise.
+// A norm of heads, which works in place, is fused with what is around it where there is a compiler;
+// else it is two norms, of queries and of keys, as is one over all heads. What of several kernels
+// is not strided is element-wise.
 void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, std::int64_t head_dim,
               bool keeps) {
-  if (form == NormForm::fused || (op.in_place && op.in_features == head_dim)) return;
+  const bool of_heads = op.in_place && op.in_features == head_dim;
+  if (form == NormForm::fused || (of_heads && form == NormForm::compiled)) return;
   const EagerForm& passes = form == NormForm::eager ? eager : compiled_norm;
-  const double out = real(op.out_features);
-  set(op, passes, out, 3 * out, keeps);
+  // Of heads: all of them, which the fused form reads once and writes twice.
+  const double width = of_heads ? op.forward_elements / 3 : real(op.out_features);
+  set(op, passes, width, 3 * width, keeps);
   if (op.in_place) {
     op.forward_launches *= 2;
     op.backward_launches *= 2;
@@ -287,20 +290,29 @@ bool is_gate(const ModelOp& op) {
   return op.function == Function::swiglu || op.function == Function::geglu;
 }
 
-// Gate and up-projection as two products, whose gradients are two tensors: without the split's
-// concatenation, 2 + 2.
+// The gradients of gate and up-projection are two tensors: without the split's concatenation, 2
+// + 2.
+void split_gate_gradients(const Framework& framework, ModelOp& product) {
+  if (framework.gate == KernelForm::fused) return;
+  product.backward_elements -= 4 * real(product.out_features);
+  product.backward_launches -= 1;
+}
+
+// Gate and up-projection as two products.
 void separate_gate(const Framework& framework, ModelOp& linear, ModelOp& product) {
   linear.products = 2;
-  if (framework.gate == KernelForm::eager)
-    product.backward_elements -= 4 * real(product.out_features);
+  split_gate_gradients(framework, product);
 }
 
 void set_block(const Framework& framework, const AttentionShape& shape, Block& block) {
   for (ModelOp& op : block.ops)
     set_op(framework, shape, op);
   for (std::size_t i = 1; i < block.ops.size(); ++i) {
-    if (!framework.joint_gate && is_gate(block.ops[i]))
+    if (!is_gate(block.ops[i])) continue;
+    if (!framework.joint_gate)
       separate_gate(framework, block.ops[i - 1], block.ops[i]);
+    else if (framework.execution.separate_products)
+      split_gate_gradients(framework, block.ops[i]);
   }
 }
 

@@ -54,12 +54,14 @@ constexpr auto words_of(LossForm) {
 // megatron: Megatron-LM with Apex and Transformer Engine: all fused. pytorch: what PyTorch runs
 // without a compiler: its own LayerNorm forward and GELU are one kernel each, the rest is eager.
 // scaling: Aleph Alpha's Scaling, PyTorch with tensor, pipeline and data parallelism of its own.
+// transformers: Hugging Face's models without a compiler, adapters by PEFT.
 // torchtitan: each layer compiled, under FSDP2 and tensor parallelism by DTensor.
 // deepspeed: the kernels of pytorch, DeepSpeed's gradients and optimizers; megatron_deepspeed: the
 // same with Megatron-LM's kernels.
 enum class FrameworkName : std::uint8_t {
   megatron,
   pytorch,
+  transformers,
   scaling,
   torchtitan,
   deepspeed,
@@ -69,6 +71,7 @@ constexpr auto words_of(FrameworkName) {
   return std::array{
       Word{FrameworkName::megatron, "megatron"},
       Word{FrameworkName::pytorch, "pytorch"},
+      Word{FrameworkName::transformers, "transformers"},
       Word{FrameworkName::scaling, "scaling"},
       Word{FrameworkName::torchtitan, "torchtitan"},
       Word{FrameworkName::deepspeed, "deepspeed"},

@@ -183,12 +183,20 @@ Scenario scenario_of(const JobFile& job, const Imported& imported,
   return scenario;
 }
 
+// Compute capabilities 9 and 10; of GeForce cards the device file's own attention is
+// FlashAttention-2.
+bool takes_cudnn_attention(const Device& device) {
+  return device.generation == Generation::hopper || device.generation == Generation::blackwell;
+}
+
 // What is known beside the file; a cluster that is not named leaves its part open.
 ImportRequest known_of(const JobFile& job, const std::string& cluster_path) {
   ImportRequest known = job.known;
   if (!cluster_path.empty()) {
     const Cluster cluster = Cluster::load(cluster_path);
-    known.has_flash_2 = cluster.device().flash_attention_2.has_value();
+    const Device& device = cluster.device();
+    known.has_flash_2 = device.flash_attention_2.has_value();
+    known.prefers_cudnn = takes_cudnn_attention(device);
     known.gpus_per_node = cluster.gpus_per_node();
   }
   if (job.model.empty()) return known;

@@ -49,7 +49,7 @@ class TrainerScenario : private SettingProblems {
     read_trainer_pipeline(job_, *this, result_);
     recomputation();
     layout().optimizer = job_.optimizer;
-    layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
+    layout().attention = attention();
   }
 
  private:
@@ -77,10 +77,19 @@ class TrainerScenario : private SettingProblems {
       missing.add("--micro-batch-size 1", "the sequences per GPU");
   }
 
-  // transformers' models, operator by operator; attention by scaled_dot_product_attention.
+  // scaled_dot_product_attention takes cuDNN's kernel first on compute capabilities 9 and 10, from
+  // cuDNN 9.15 on (pytorch/pytorch at 001f694a,
+  // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_prefer_cudnn_attention).
+  AttentionKernel attention() const {
+    const bool flash_2 = job_.attention == TrainerAttention::flash_2 ||
+                         (job_.attention == TrainerAttention::sdpa && !request_.prefers_cudnn);
+    return flash_2 && request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
+  }
+
+  // transformers' models, operator by operator.
   void framework() {
     Framework& made = result_.framework;
-    PresetName name = PresetName::pytorch;
+    PresetName name = PresetName::transformers;
     if (job_.engine == TrainerEngine::fsdp)
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
@@ -90,7 +99,7 @@ class TrainerScenario : private SettingProblems {
   int version() const { return static_cast<int>(job_.fsdp.version.value_or(1)); }
 
   // Under FSDP parameters are fp32 shards, gathered and reduced in the format of mixed precision
-  // (set_mixed_precision). DDP runs autocast over fp32 parameters, whose gradients are fp32.
+  // (set_mixed_precision). Without it autocast leaves parameters and gradients as they were loaded.
   void precision() {
     const std::string mixed = job_.mixed.value_or("no");
     DType type = DType::fp32;
@@ -99,14 +108,17 @@ class TrainerScenario : private SettingProblems {
     if (mixed == "fp8") problem(job_.mixed, "fp8 of Accelerate is not modelled");
     if (mixed != "no" && mixed != "bf16" && mixed != "fp16" && mixed != "fp8")
       problem(job_.mixed, "is '{}'; allowed: no, fp16, bf16", mixed);
-    const bool pure = mixed == "no";
-    if (pure) type = request_.precision.value_or(job_.weights);
+    const bool loaded_so = type != DType::fp32 && job_.weights == type &&
+                           job_.engine == TrainerEngine::ddp && !job_.adapters.trains_adapters();
+    const bool pure = mixed == "no" || loaded_so;
+    if (mixed == "no") type = request_.precision.value_or(job_.weights);
     layout().compute_dtype = layout().activation_dtype = type;
     layout().gradient_dtype = layout().reduce_dtype = type;
     layout().master_weights = !pure;
     if (pure) {
       layout().moment_dtype = type;
-      note("mixed_precision", fmt::format("no: weights, gradients and states in {}", word(type)));
+      if (!loaded_so)
+        note("mixed_precision", fmt::format("no: weights, gradients and states in {}", word(type)));
     } else if (job_.engine == TrainerEngine::ddp) {
       layout().gradient_dtype = layout().reduce_dtype = DType::fp32;
     }

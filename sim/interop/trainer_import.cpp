@@ -85,7 +85,6 @@ constexpr std::array trainer_keys{
     KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
     KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
-    KnownKey{"flash_attention"},
     KnownKey{"sdp_attention"},
     KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
     KnownKey{"neftune_noise_alpha"},
@@ -175,6 +174,11 @@ class TrainerReader {
     first("torch_dtype", {"dtype"}, loaded);
     if (loaded.value_or("") == "bfloat16") job_.weights = DType::bf16;
     if (loaded.value_or("") == "float16") job_.weights = DType::fp16;
+    // LLaMA-Factory trains 16-bit weights so; else it makes them fp32 (model/adapter.py,
+    // pure_bf16).
+    Flag pure;
+    first("pure_bf16", {}, pure);
+    if (pure.value_or(false)) job_.weights = DType::bf16;
     Flag tf32;
     first("tf32", {}, tf32);
     if (tf32.value_or(false) && !job_.mixed && job_.weights == DType::fp32)
@@ -252,6 +256,11 @@ class TrainerReader {
     first("eager_attention", {}, eager);
     const std::string word = name.value_or("sdpa");
     unfused_ = word == "eager" || word == "disabled" || eager.value_or(false);
+    Flag flash;
+    first("flash_attention", {}, flash);
+    if (flash.value_or(false) || word == "flash_attention_2" || word == "fa2")
+      job_.attention = TrainerAttention::flash_2;
+    if (word == "flash_attention_3" || word == "fa3") job_.attention = TrainerAttention::flash_3;
     if (word == "flex_attention" || word == "xformers" || word == "sage")
       result_.notes.push_back({"attn_implementation", "attention is modelled as flash attention"});
   }

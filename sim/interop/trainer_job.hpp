@@ -24,6 +24,9 @@ struct FsdpSettings {
   Flag offload, recompute;
 };
 
+// sdpa: scaled_dot_product_attention, whose kernel depends on the GPU.
+enum class TrainerAttention : std::uint8_t { sdpa, flash_2, flash_3 };
+
 struct TrainerJob {
   TrainerEngine engine = TrainerEngine::ddp;
   Whole processes, machines;
@@ -31,7 +34,8 @@ struct TrainerJob {
   Text mixed;                   // no, fp16, bf16
   DType weights = DType::fp32;  // as the program loads them; what trains without mixed precision
   Flag recompute;               // gradient_checkpointing
-  bool multi_tensor = false;    // AdamW operation by operation
+  TrainerAttention attention = TrainerAttention::sdpa;
+  bool multi_tensor = false;  // AdamW operation by operation
   OptimizerKind optimizer = OptimizerKind::adam;
   FsdpSettings fsdp;
   Whole replicate, shard, tensor, context;  // parallelism_config

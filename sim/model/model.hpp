@@ -363,7 +363,10 @@ struct Execution {
   GradientBuckets gradient_buckets = GradientBuckets::flat;
   BucketRule bucket_rule = BucketRule::pytorch;
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
-  bool copies_weights = false;     // gathered weights are copied out of the gather's buffer
+  // Adapters are fp32: what goes into them, and the gradient that comes out, is cast to fp32 and
+  // back.
+  bool casts_adapters = false;
+  bool copies_weights = false;  // gathered weights are copied out of the gather's buffer
   OptimizerForm optimizer = OptimizerForm::fused;
   // An optimizer on the host works on copies: masters stay on the device, too, and come back in
   // fp32.

@@ -94,7 +94,7 @@ class AdapterChecker {
       list_.problem(
           "lora.rank",
           "adapters are modelled as Megatron-Bridge and PEFT run them; allowed: framework "
-          "megatron, megatron_bridge, pytorch, deepspeed");
+          "megatron, megatron_bridge, pytorch, transformers, deepspeed");
   }
 
   void others() {

@@ -188,6 +188,15 @@ Bytes server_memory(const Plan& plan, const Cluster& cluster) {
                             std::max(shares.of_node, shares.of_machine))};
 }
 
+// Gradients that each backward pass makes anew (zero_grad(set_to_none=True)) are not all there at
+// the peak: `allocated` is what the replayed allocator had in use.
+void leave_out_gradients(MemoryUse& use, Bytes allocated) {
+  Bytes& gradients = use.at_peak[static_cast<std::size_t>(BufferCategory::gradients)];
+  const Bytes absent = std::clamp(use.peak - allocated, Bytes{}, gradients);
+  use.peak = use.peak - absent;
+  gradients = gradients - absent;
+}
+
 const char* plural(std::uint64_t count) {
   return count == 1 ? "" : "s";
 }
@@ -217,6 +226,8 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
     if (plan.layout.has_servers()) here.host.memory += server_memory(plan, cluster);
     if (plan.caching_allocator) {
       const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
+      if (program.allocation.separate_gradients && plan.layout.data_parallel == 1)
+        leave_out_gradients(here.use, held.allocated);
       here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
       here.retries = held.retries;
     }

@@ -18,6 +18,7 @@ namespace sim {
 enum class PresetName : std::uint8_t {
   megatron,
   pytorch,
+  transformers,
   scaling,
   torchtitan,
   deepspeed,
@@ -31,6 +32,7 @@ constexpr auto words_of(PresetName) {
   return std::array{
       Word{PresetName::megatron, "megatron"},
       Word{PresetName::pytorch, "pytorch"},
+      Word{PresetName::transformers, "transformers"},
       Word{PresetName::scaling, "scaling"},
       Word{PresetName::torchtitan, "torchtitan"},
       Word{PresetName::deepspeed, "deepspeed"},

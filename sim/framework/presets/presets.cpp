@@ -34,7 +34,8 @@ const std::vector<Preset>& presets() {
     using namespace preset_tables;
     std::vector<Preset> joined;
     for (auto* table :
-         {megatron, pytorch, scaling, torchtitan, deepspeed, nvidia_recipes, fully_sharded_data})
+         {megatron, pytorch, transformers, scaling, torchtitan, deepspeed, nvidia_recipes,
+          fully_sharded_data})
       std::ranges::move(table(), std::back_inserter(joined));
     return joined;
   }();
@@ -74,6 +75,8 @@ Framework framework_of(FrameworkName name) {
       return megatron_kernels();
     case FrameworkName::pytorch:
       return pytorch_kernels();
+    case FrameworkName::transformers:
+      return transformers_kernels();
     case FrameworkName::scaling:
       return scaling_kernels();
     case FrameworkName::torchtitan:

@@ -10,6 +10,7 @@ namespace sim::preset_tables {
 // The kernels of a name without a version.
 Framework megatron_kernels();
 Framework pytorch_kernels();
+Framework transformers_kernels();
 Framework scaling_kernels();
 Framework torchtitan_kernels();
 Framework deepspeed_kernels();
@@ -17,6 +18,7 @@ Framework megatron_deepspeed_kernels();
 
 std::vector<Preset> megatron();
 std::vector<Preset> pytorch();
+std::vector<Preset> transformers();
 std::vector<Preset> scaling();
 std::vector<Preset> torchtitan();
 std::vector<Preset> deepspeed();           // deepspeed, megatron_deepspeed

@@ -13,6 +13,18 @@ Kernel pass(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
                        static_cast<double>(passes) * static_cast<double>(tensor.count()));
 }
 
+// Factors are fp32 under autocast: the input is cast to fp32 and back, its gradient, too, and the
+// factors to 16 bits; backward their gradients to fp32. Per linear, in 16-bit passes of the input:
+// 1 + 2, 2 + 1 (PEFT at 00336949, tuners/lora/layer.py, _cast_input_dtype; tuners/tuners_utils.py,
+// cast_adapter_dtype).
+void cast_in_adapter(LowRankAdapter& adapter, Bytes input, int apart) {
+  constexpr int passes = 6, launches = 4;
+  for (Kernel* kernel : {&adapter.add, &adapter.add_gradient}) {
+    kernel->bytes += input * (passes * apart);
+    kernel->launches += launches;
+  }
+}
+
 // Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
 // its inputs; of B always a part of the outputs.
 // `apart`: linears that are one here, each with an adapter of its own (Hugging Face PEFT,
@@ -43,6 +55,7 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
   adapter.down_weight =
       gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
+  if (region.model->execution.casts_adapters) cast_in_adapter(adapter, bytes(in), apart);
   adapter.sums_narrow = row && t > 1;
   adapter.gathers_narrow = !row && t > 1;
   // linear_out gathers its outputs, of which a rank goes on with those of its tokens.
@@ -189,7 +202,11 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
                      ? adapters_of_experts(region, to)
                      : shared_adapter(region, to);
   to.parameters = to.adapter->parameters;
-  to.saved = to.whole_input + to.adapter->narrow;
+  // Each linear keeps its own cast of the input.
+  const int copies = region.model->execution.casts_adapters && op.experts == 0
+                         ? linears_apart(*region.model, block, op)
+                         : 1;
+  to.saved = to.whole_input * copies + to.adapter->narrow;
 }
 
 }  // namespace sim

@@ -43,6 +43,34 @@ TEST_CASE("an eager RMSNorm is six kernels over the features and two over tokens
   CHECK(norm.saved_elements == (full + half) * h);  // x in fp32, the normalised x
 }
 
+TEST_CASE("eager norms of heads are two, over all queries and all keys", "[model]") {
+  TransformerShape shape = llama(1, h, heads, kv_heads, ffn);
+  shape.qk_norm = true;
+  const Model model = eager(build_transformer(shape));
+  const auto norm_of = [&](std::string_view name) {
+    return *std::ranges::find(model.layers[0].ops, name, &ModelOp::name);
+  };
+  const ModelOp &whole = norm_of("input_norm"), heads_alone = norm_of("qk_norm");
+  const double widths = static_cast<double>((heads + kv_heads) * (h / heads)) / h;
+  CHECK_THAT(heads_alone.forward_elements, WithinRel(widths * whole.forward_elements, 1e-12));
+  CHECK_THAT(heads_alone.saved_elements, WithinRel(widths * whole.saved_elements, 1e-12));
+  CHECK(heads_alone.forward_launches == 2 * whole.forward_launches);
+  Model compiled = build_transformer(shape);
+  run_with(framework_of(FrameworkName::torchtitan), compiled);
+  CHECK(std::ranges::find(compiled.layers[0].ops, "qk_norm", &ModelOp::name)->forward_launches ==
+        1);
+}
+
+TEST_CASE("transformers has no gradients of a joint linear to put together", "[model]") {
+  const Model joint = llama_layer(framework_of(FrameworkName::pytorch));
+  const Model apart = llama_layer(framework_of(FrameworkName::transformers));
+  const ModelOp& whole = first_of(joint.layers[0], Function::swiglu);
+  const ModelOp& halves = first_of(apart.layers[0], Function::swiglu);
+  CHECK(whole.backward_elements - halves.backward_elements == 4 * ffn);
+  CHECK(whole.backward_launches - halves.backward_launches == 1);
+  CHECK(apart.execution.separate_products);
+}
+
 TEST_CASE("an eager rotary embedding moves queries and keys ten times", "[model]") {
   const Model fused = build_transformer(llama(1, h, heads, kv_heads, ffn));
   const Model model = eager(fused);

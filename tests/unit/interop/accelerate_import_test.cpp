@@ -127,6 +127,40 @@ TEST_CASE("Accelerate: DDP trains fp32 parameters under autocast", "[interop]") 
   CHECK_FALSE(sixteen.master_weights);
 }
 
+TEST_CASE("Trainer: weights that are loaded in 16 bits train so under DDP", "[interop]") {
+  const auto job = [](const std::string& more) {
+    return import("micro_batch_size: 1\nsequence_len: 1024\n" + more, request(8)).layout;
+  };
+  for (const char* loaded : {"bf16: true\ndtype: bfloat16\n", "pure_bf16: true\n"}) {
+    const Layout layout = job(loaded);
+    CHECK_FALSE(layout.master_weights);
+    CHECK(layout.compute_dtype == DType::bf16);
+    CHECK(layout.gradient_dtype == DType::bf16);
+    CHECK(layout.moment_dtype == DType::bf16);
+  }
+  CHECK(job("bf16: true\n").master_weights);
+  CHECK(job("bf16: true\ndtype: float16\n").master_weights);
+  // Adapters stay fp32.
+  CHECK(job("bf16: true\ndtype: bfloat16\nadapter: lora\n").master_weights);
+}
+
+TEST_CASE("Trainer: PyTorch's attention is cuDNN's where it prefers it", "[interop]") {
+  const auto kernel = [](const std::string& more, bool prefers_cudnn) {
+    ImportRequest known = request(8);
+    known.has_flash_2 = true;
+    known.prefers_cudnn = prefers_cudnn;
+    return import("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\n" + more, known)
+        .layout.attention;
+  };
+  CHECK(kernel("", true) == AttentionKernel::flash);
+  CHECK(kernel("", false) == AttentionKernel::flash_2);
+  CHECK(kernel("flash_attention: true\n", true) == AttentionKernel::flash_2);
+  CHECK(kernel("attn_implementation: flash_attention_2\n", true) == AttentionKernel::flash_2);
+  CHECK(kernel("flash_attn: fa2\n", true) == AttentionKernel::flash_2);
+  CHECK(kernel("attn_implementation: flash_attention_3\n", false) == AttentionKernel::flash);
+  CHECK(kernel("attn_implementation: eager\n", true) == AttentionKernel::unfused);
+}
+
 TEST_CASE("Accelerate: other engines are refused with what to do", "[interop]") {
   CHECK(
       refused("distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2}\n") ==

@@ -274,6 +274,37 @@ TEST_CASE("adapters give sound plans on every family, group and stage", "[plan][
         }
 }
 
+TEST_CASE("fp32 adapters cast what goes in and the gradient that comes out", "[plan][lora]") {
+  Model apart = test::transformer(1);
+  apart.execution.separate_products = true;
+  Model casts = apart;
+  casts.execution.casts_adapters = true;
+  const auto traffic = [&](const Model& model, std::string_view name) {
+    const Program program = test::checked_plan(model, lora()).programs[0];
+    std::int64_t bytes = 0, launches = 0;
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      if (program.action[op] != Action::adapt || program.name(OpId{op}) != name) continue;
+      if (program.kind[op] != OpKind::elementwise || program.pass[op] != Pass::forward) continue;
+      bytes += program.kernels[program.work[op]].bytes.count();
+      launches += program.kernels[program.work[op]].launches;
+    }
+    return std::pair{bytes, launches};
+  };
+  const auto op_of = [&](std::string_view name) {
+    return *std::ranges::find(apart.layers[0].ops, name, &ModelOp::name);
+  };
+  const Layout layout = lora();
+  const std::int64_t passes = 8 * layout.micro_batches();  // of 8 layers
+  const std::int64_t tokens = layout.micro_batch * layout.sequence_length;
+  for (const auto& [linear, linears] : {std::pair{"qkv", 3}, std::pair{"mlp_down", 1}}) {
+    const auto plain = traffic(apart, std::string{linear} + ".adapter");
+    const auto cast = traffic(casts, std::string{linear} + ".adapter");
+    // 2 + 4 bytes an element to fp32, 4 + 2 back; of the input, of A and of B.
+    CHECK(cast.first - plain.first == passes * linears * tokens * op_of(linear).in_features * 12);
+    CHECK(cast.second - plain.second == passes * linears * 4);
+  }
+}
+
 TEST_CASE("a recomputation that ends early leaves out what stands behind the last tensor to keep",
           "[plan][lora]") {
   const Model model = test::transformer(1);  // 8 layers

@@ -109,3 +109,27 @@ TEST_CASE("a device that has more of everything is not slower") {
     CHECK(step("dgx-h200", dtype) <= step("h20-8", dtype));
   }
 }
+
+TEST_CASE("gradients that are freed after a step are not all there at its peak", "[report]") {
+  const auto memory = [](const char* more) {
+    const auto path = test::temporary_path("freed.yaml");
+    std::ofstream(path) << "name: freed\nmodel: " << root
+                        << "/models/llama-3.2-1b.yaml\ncluster: {path: " << root
+                        << "/topologies/dgx-h100.yaml, gpus: 1}\nframework: {name: transformers"
+                        << more
+                        << "}\nlayout: {sequence_length: 2048, global_batch: 4, micro_batch: 4}\n";
+    const Scenario scenario = load_scenario(path.string());
+    std::filesystem::remove(path);
+    return stage_memory(make_plan(scenario.model, scenario.layout), scenario.cluster)[0];
+  };
+  const auto gradients = [](const StageMemory& stage) {
+    return stage.use.at_peak[static_cast<std::size_t>(BufferCategory::gradients)];
+  };
+  const StageMemory freed = memory(""), kept = memory(", gradient_accumulation_fusion: true");
+  CHECK(gradients(freed) < gradients(kept));
+  CHECK(freed.max_allocated() < kept.max_allocated());
+  Bytes sum;
+  for (const Bytes bytes : freed.use.at_peak)
+    sum += bytes;
+  CHECK(sum == freed.use.peak);
+}
