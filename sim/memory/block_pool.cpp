@@ -82,12 +82,13 @@ void BlockPool::give(Addresses& addresses) {
 
 BlockPool::Index BlockPool::find(int kind, std::int64_t size) const {
   const Kind& of = kinds_[static_cast<std::size_t>(kind)];
-  auto found = std::lower_bound(of.free.begin(), of.free.end(), Free{size, 0, none});
-  if (found == of.free.end()) return none;
+  const FreeBlocks::Entry* found = of.free.at_least({size, 0, none});
+  if (found == nullptr) return none;
   // The end of a segment that grows counts as large as that may become.
-  if (form_ == SegmentForm::expandable && found->block == of.last &&
-      std::next(found) != of.free.end())
-    ++found;
+  if (form_ == SegmentForm::expandable && found->block == of.last) {
+    const FreeBlocks::Entry* behind = of.free.behind(*found);
+    if (behind != nullptr) found = behind;
+  }
   const bool oversize = size >= max_split_size_;
   if (!oversize && found->size >= max_split_size_) return none;
   if (oversize && found->size >= size + large_segment) return none;
@@ -107,15 +108,12 @@ BlockPool::Index BlockPool::make(const Block& block) {
 
 void BlockPool::list(Index block) {
   const Block& of = at(block);
-  std::vector<Free>& free = kinds_[static_cast<std::size_t>(of.kind)].free;
-  const Free entry{of.size, of.address, block};
-  free.insert(std::upper_bound(free.begin(), free.end(), entry), entry);
+  kinds_[static_cast<std::size_t>(of.kind)].free.insert({of.size, of.address, block});
 }
 
 void BlockPool::unlist(Index block) {
   const Block& of = at(block);
-  std::vector<Free>& free = kinds_[static_cast<std::size_t>(of.kind)].free;
-  free.erase(std::lower_bound(free.begin(), free.end(), Free{of.size, of.address, block}));
+  kinds_[static_cast<std::size_t>(of.kind)].free.erase({of.size, of.address, block});
 }
 
 // Neither is listed.
@@ -201,6 +199,7 @@ bool BlockPool::reserve(std::int64_t bytes) {
     form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
   }
   if (reserved_ + bytes > capacity_) return false;
+  ++changes_;
   reserved_ += bytes;
   most_.reserved = Bytes{std::max(most_.reserved.count(), reserved_)};
   return true;
@@ -209,19 +208,21 @@ bool BlockPool::reserve(std::int64_t bytes) {
 // One that is as large as the request, or the largest ones until they are.
 void BlockPool::return_oversize(int kind, std::int64_t size) {
   if (max_split_size_ == any_size) return;
-  std::vector<Free>& free = kinds_[static_cast<std::size_t>(kind)].free;
+  const FreeBlocks& free = kinds_[static_cast<std::size_t>(kind)].free;
   const std::int64_t wanted = std::max(size, max_split_size_);
-  const auto found = std::lower_bound(free.begin(), free.end(), Free{wanted, 0, none});
-  if (found != free.end()) return return_segment(found->block);
-  for (std::int64_t returned = 0;
-       returned < wanted && !free.empty() && free.back().size >= max_split_size_;) {
-    returned += free.back().size;
-    return_segment(free.back().block);
+  const FreeBlocks::Entry* found = free.at_least({wanted, 0, none});
+  if (found != nullptr) return return_segment(found->block);
+  for (std::int64_t returned = 0; returned < wanted;) {
+    const FreeBlocks::Entry* last = free.last();
+    if (last == nullptr || last->size < max_split_size_) return;
+    returned += last->size;
+    return_segment(last->block);
   }
 }
 
 void BlockPool::return_segment(Index block) {
   SIM_CHECK(at(block).previous == none && at(block).next == none, block);
+  ++changes_;
   reserved_ -= at(block).size;
   unlist(block);
   unused_.push_back(block);
@@ -230,24 +231,26 @@ void BlockPool::return_segment(Index block) {
 void BlockPool::return_free_segments() {
   std::vector<Index> whole;
   for (const Kind& kind : kinds_)
-    for (const Free& entry : kind.free)
+    kind.free.for_each([&](const FreeBlocks::Entry& entry) {
       if (at(entry.block).previous == none && at(entry.block).next == none)
         whole.push_back(entry.block);
+    });
   for (const Index block : whole)
     return_segment(block);
 }
 
 void BlockPool::return_free_pieces() {
   for (const Kind& kind : kinds_) {
-    for (const Free& entry : kind.free) {
+    kind.free.for_each([&](const FreeBlocks::Entry& entry) {
       Block& block = at(entry.block);
       const std::int64_t piece = piece_of(is_small(block.kind));
       const std::int64_t whole =
           (block.offset + block.size) / piece * piece - round_up(block.offset, piece);
-      if (whole <= block.returned) continue;
+      if (whole <= block.returned) return;
+      ++changes_;
       reserved_ -= whole - block.returned;
       block.returned = whole;
-    }
+    });
   }
 }
 

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/memory/free_blocks.hpp"
 
 namespace sim {
 
@@ -102,6 +103,9 @@ class BlockPool {
 
   const CachedMemory& most() const { return most_; }
   void count_retries_anew() { most_.retries = 0; }
+  // How often it took from the device, or gave back to it. While that stands still, what is free
+  // depends on what is in use alone.
+  std::int64_t changes() const { return changes_; }
 
  private:
   using Index = std::int32_t;
@@ -118,16 +122,9 @@ class BlockPool {
     std::int16_t kind = 0;
     bool used = false;
   };
-  // Small or large blocks of a stream: those that are free by size, then address.
-  struct Free {
-    std::int64_t size = 0, address = 0;
-    Index block = none;
-    bool operator<(const Free& other) const {
-      return size != other.size ? size < other.size : address < other.address;
-    }
-  };
+  // Small or large blocks of a stream.
   struct Kind {
-    std::vector<Free> free;
+    FreeBlocks free;
     Index last = none;  // expandable: at the end of the segment
   };
 
@@ -150,7 +147,7 @@ class BlockPool {
   void return_free_segments();
   void return_free_pieces();
 
-  std::int64_t capacity_, reserved_ = 0, allocated_ = 0, next_address_ = 0;
+  std::int64_t capacity_, reserved_ = 0, allocated_ = 0, next_address_ = 0, changes_ = 0;
   SegmentForm form_;
   std::int64_t max_split_size_;
   CachedMemory most_;

@@ -49,6 +49,8 @@ class Replay {
   CachedMemory run() {
     for (int step = 0; step < steps && fits(); ++step) {
       begin(step);
+      const std::int64_t changes = pool_.changes();
+      const bool none_held = held_.empty();
       host_wait_ = program_.host_waits.begin();
       auto scratch = program_.scratch_of_op.begin();
       for (std::uint32_t i = 0; i < program_.size() && fits(); ++i) {
@@ -61,6 +63,8 @@ class Replay {
       pool_.give(waiting_);
       units_.end_step();
       flat_.end_step();
+      // All that was taken is back: every later step is this one again.
+      if (step > 0 && none_held && held_.empty() && pool_.changes() == changes) break;
     }
     CachedMemory memory = pool_.most();
     memory.fits = fits();

@@ -225,7 +225,10 @@ std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
     here.host.disk = here.host.disk * cluster.gpus_per_node();
     if (plan.layout.has_servers()) here.host.memory += server_memory(plan, cluster);
     if (plan.caching_allocator) {
-      const CachedMemory held = wanted_memory(program, device.memory - here.reserved);
+      const Bytes room = device.memory - here.reserved;
+      // Where the tensors alone are too many, what is asked is what they would take.
+      const CachedMemory held = here.use.peak > room ? cached_memory(program, Bytes{INT64_MAX / 2})
+                                                     : wanted_memory(program, room);
       if (program.allocation.separate_gradients && plan.layout.data_parallel == 1)
         leave_out_gradients(here.use, held.allocated);
       here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
