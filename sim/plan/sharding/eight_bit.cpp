@@ -137,6 +137,20 @@ EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
   return casts;
 }
 
+// torchao's NVFP4 (at 36027d82; prototype/moe_training/nvfp4_training/nvfp4_linear.py): the same
+// two kernels, the first of which takes the maxima of both orders; a weight takes both whenever it
+// is used, for blocks of 16 x 16, and its other order is kept for the input gradient. What tensor
+// ranks gather has 16 bits (pytorch/torchtitan at b5bcd76c, components/quantization/nvfp4.py).
+EightBitCasts torchao_nvfp4() {
+  constexpr double order = operand_bytes_of(DType::nvfp4);
+  constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};
+  EightBitCasts casts;
+  casts.input = casts.gradient = casts.weight = whole;
+  casts.weight_each_time = true;
+  casts.saved_element = order;
+  return casts;
+}
+
 // torchao under torch.compile. Kernels that write the transposed order, alone or beside the other,
 // have a rate of their own (Kernel::transposed).
 constexpr CastPass transposed_cast{.bytes = 3, .transposed = 3, .launches = 1};
@@ -253,6 +267,33 @@ bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layou
          execution.eight_bit == EightBit::transformer_engine_blockwise;
 }
 
+bool scales_in_tensor_cores(const ModelOp& op, const Execution& execution, const Layout& layout) {
+  return is_quantized(op, layout) && layout.compute_dtype == DType::fp8 &&
+         (execution.eight_bit == EightBit::transformer_engine_mxfp8 ||
+          execution.eight_bit == EightBit::torchao_mxfp8);
+}
+
+bool attends_in_eight_bits(const Execution& execution, const Layout& layout) {
+  return execution.eight_bit_attention != EightBitAttention::none &&
+         is_quantized(layout.compute_dtype);
+}
+
+AttentionCasts attention_casts(const Execution& execution) {
+  if (execution.eight_bit_attention == EightBitAttention::multi_head) return {};
+  constexpr double one_order = 2 + 1;
+  constexpr double both_orders = 2 + 2 * (1 + mxfp8_block.per_element());
+  constexpr double maximum = 2;
+  if (delays_scaling(execution.eight_bit))
+    return {.inputs = one_order,
+            .output = one_order,
+            .output_gradient = one_order,
+            .input_gradients = one_order,
+            .launches = 2};
+  const double before =
+      execution.eight_bit == EightBit::transformer_engine_mxfp8 ? both_orders : maximum + one_order;
+  return {.inputs = before, .output_gradient = before, .launches = 3};
+}
+
 bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }
@@ -267,9 +308,12 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
   return execution.eight_bit == EightBit::torchao && zero_stage == 3 && shard_ranks > 1;
 }
 
-EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
-                              const Layout& layout) {
-  if (layout.compute_dtype == DType::nvfp4) return nvfp4(op, layout);
+namespace {
+
+EightBitCasts casts_of_software(EightBit software, const ModelOp& op, const ModelOp* before,
+                                const Layout& layout) {
+  if (layout.compute_dtype == DType::nvfp4)
+    return is_transformer_engine(software) ? nvfp4(op, layout) : torchao_nvfp4();
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   switch (software) {
     case EightBit::transformer_engine:
@@ -292,6 +336,24 @@ EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelO
       return torchao_rowwise(op, before, layout, true);
   }
   return {};
+}
+
+}  // namespace
+
+EightBitCasts eight_bit_casts(const Execution& execution, const ModelOp& op, const ModelOp* before,
+                              const Layout& layout) {
+  EightBitCasts casts = casts_of_software(execution.eight_bit, op, before, layout);
+  // The output of attention comes in 8 bits.
+  if (execution.eight_bit_attention == EightBitAttention::multi_head && before != nullptr &&
+      before->kind == ModelOpKind::attention && attends_in_eight_bits(execution, layout))
+    casts.input = {};
+  // What came in 8 bits is an operand as it is; the other order is made of it.
+  constexpr CastPass other_order{.bytes = 2 * dispatched_element, .launches = 1};
+  if (layout.eight_bit_dispatch && op.experts > 0) {
+    if (before != nullptr && before->kind == ModelOpKind::dispatch) casts.input = other_order;
+    if (op.split == TensorSplit::row) casts.gradient = other_order;
+  }
+  return casts;
 }
 
 }  // namespace sim
