@@ -18,6 +18,7 @@ std::string shares_of(const GemmModel& model) {
         std::pair{"block_share", model.block_share}, std::pair{"row_share", model.row_share},
         std::pair{"micro_share", model.micro_share}})
     if (share < 1) text += fmt::format(" {}: {},", key, yaml_real(share));
+  if (model.either_order) text += " either_order: true,";
   return text;
 }
 

@@ -62,6 +62,8 @@ std::vector<Key> gemm(std::string_view dtype) {
     keys.push_back(
         share_key("block_share", "of `attained`, GEMMs with scales of 1 x 128 and 128 x 128"));
     keys.push_back(share_key("row_share", "of `attained`, GEMMs with scales of 1 x 128 twice"));
+    keys.push_back(boolean_key("either_order", of_file(),
+                               "GEMMs with scales of tensors read operands in either order"));
     keys.push_back(share_key("micro_share", "of `attained`, GEMMs with scales of 1 x 32 (MXFP8)"));
   }
   return in_section(fmt::format("gemm.{}", dtype), std::move(keys));

@@ -349,6 +349,9 @@ constexpr auto words_of(OptimizerForm) {
 struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
   EightBitAttention eight_bit_attention = EightBitAttention::none;
+  // Of the device: 8-bit products with scales of tensors read their operands in either order, so
+  // that Transformer Engine makes no transposed copies (is_non_tn_fp8_gemm_supported: Blackwell).
+  bool reads_either_order = false;
   bool shares_key_heads = false;       // of more tensor ranks than such heads (key_heads.hpp)
   bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds

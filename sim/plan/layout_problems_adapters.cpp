@@ -175,6 +175,10 @@ void check_quantized(const Layout& layout, const Model& model, LayoutProblemList
                  layout.first_bf16_layers, layout.last_bf16_layers, layers, model.name);
   check_eight_bit_attention(layout, model, list);
   if (layout.compute_dtype != DType::nvfp4) return;
+  if (layout.eight_bit_parameters && !is_transformer_engine(model.execution.eight_bit))
+    list.problem("fp8_parameters",
+                 "fp8_parameters is true with nvfp4 products of torchao, which gathers in 16 bits; "
+                 "allowed: false");
   if (layout.cuts_products())
     list.problem("overlap.tensor_products",
                  "overlap.tensor_products is not modelled with nvfp4; allowed: false");

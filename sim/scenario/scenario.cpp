@@ -569,6 +569,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);
+  model->execution.reads_either_order = cluster->device().reads_either_order();
   take_host_times(framework, options);
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);

@@ -25,6 +25,7 @@ GemmModel read_gemm(const ObjectReader& reader) {
   model.block_share = reader.real_or("block_share", 1, share);
   model.row_share = reader.real_or("row_share", 1, share);
   model.micro_share = reader.real_or("micro_share", 1, share);
+  model.either_order = reader.boolean_or("either_order", false);
   model.sustained = reader.real("sustained", share);
   model.ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536});
   model.fixed = reader.duration("fixed");
@@ -43,7 +44,8 @@ void read_gemms(const ObjectReader& reader, Device& device) {
       continue;
     }
     const ObjectReader gemm = reader.object(key);
-    for (const char* of_fp8 : {"gradient_share", "block_share", "row_share", "micro_share"})
+    for (const char* of_fp8 :
+         {"gradient_share", "block_share", "row_share", "micro_share", "either_order"})
       if (*dtype != DType::fp8 && gemm.has(of_fp8))
         gemm.problem(of_fp8, fmt::format("{} is for fp8 products only", of_fp8));
     device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(gemm);

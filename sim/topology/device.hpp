@@ -44,6 +44,8 @@ struct GemmModel {
   // Of `attained` in its place, those with scales of blocks: sums are scaled every 128 steps of K,
   // or, micro, in the tensor cores.
   double block_share = 1, row_share = 1, micro_share = 1;  // ProductScales
+  // 8-bit products with scales of tensors: either operand may have either dimension innermost.
+  bool either_order = false;
   double sustained = 0;  // share of it that the power limit allows in a step, on the whole device
   double ramp_k = 0;     // steps of K that filling and draining a tile's pipeline cost
   Duration fixed{};      // launch and tail of one kernel on the device
@@ -161,6 +163,10 @@ struct Device {
   const GemmModel* gemm_model(DType dtype) const {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];
     return model ? &*model : nullptr;
+  }
+  bool reads_either_order() const {
+    const GemmModel* const model = gemm_model(DType::fp8);
+    return model != nullptr && model->either_order;
   }
   // Null: the file has no rates of these kernels, or they are unfused.
   const AttentionModel* attention_model(AttentionKernel kernel) const;

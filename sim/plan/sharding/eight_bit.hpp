@@ -62,6 +62,9 @@ struct AttentionCasts {
 };
 AttentionCasts attention_casts(const Execution& execution);
 
+// Weights in 8 bits have no transposed copy beside them (Execution::reads_either_order).
+bool keeps_one_order(const Execution& execution, const Layout& layout);
+
 // Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
 // ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
 // alone).
