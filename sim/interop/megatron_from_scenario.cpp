@@ -197,6 +197,12 @@ class Writer {
     if (!is_fused(dispatcher)) return;
     config_.flex_backend = std::string{word(dispatcher)};
     const bool deepep = dispatcher == TokenDispatcher::deepep;
+    if (layout_.eight_bit_dispatch) {
+      config_.flex_backend = "ncclep";
+      config_.dispatch_dtype = "mxfp8";
+      config_.combine_gradient_dtype = "mxfp8";
+      note("layout.moe.fp8_dispatch", "Megatron-LM has tokens in 8 bits with the backend ncclep");
+    }
     if (layout_.dispatch_sms > 0)
       (deepep ? config_.deepep_sms : config_.hybridep_sms) = layout_.dispatch_sms;
   }
