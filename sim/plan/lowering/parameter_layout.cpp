@@ -52,8 +52,7 @@ void ParameterLayout::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      const bool eight_bits =
-          layout_.eight_bit_parameters && is_quantized(*op.op, layout_);
+      const bool eight_bits = layout_.eight_bit_parameters && is_quantized(*op.op, layout_);
       // Both orders take the place of 16 bits where these are what is gathered.
       const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/round_device.hpp"
 

@@ -476,8 +476,10 @@ TEST_CASE("attention in 8 bits casts what goes in and out, and keeps a byte of e
   CHECK(op.saved * 2 == before.saved);
   // Delayed scaling, 3 bytes an element: queries, keys and values before, the output behind.
   const auto tokens = static_cast<double>(op.forward->batch * op.forward->m);
-  const auto width = static_cast<double>(op.forward->heads * op.forward->k);
-  CHECK(op.forward->beside == Bytes{std::llround(3 * 4 * width * tokens)});
+  const auto keys = static_cast<double>(op.forward->k);
+  const double output = static_cast<double>(op.forward->heads) * keys;
+  const double inputs = output + 2 * static_cast<double>(op.forward->kv_heads) * keys;
+  CHECK(op.forward->beside == Bytes{std::llround(3 * (inputs + output) * tokens)});
   CHECK(op.backward->beside == op.forward->beside);
   CHECK(op.forward->launches == before.forward->launches + 2);
   // Nothing is cast where the linears exchange 8 bits with it.
@@ -492,8 +494,8 @@ TEST_CASE("attention in 8 bits casts what goes in and out, and keeps a byte of e
   const ShardedModel blocks = shard(micro, eight_bits(1));
   const ShardedOp& small = named(blocks, "attention");
   CHECK(small.forward->scales == ProductScales::micro);
-  CHECK(small.forward->beside ==
-        Bytes{std::llround((2 + 2 * (1 + 1.0 / 32)) * 3 * width * tokens)});
+  constexpr double both_orders = 2 + 2 * (1 + 1.0 / 32);
+  CHECK(small.forward->beside == Bytes{std::llround(both_orders * inputs * tokens)});
   CHECK(named(blocks, "qkv").forward->scales == ProductScales::micro);
 }
 
