@@ -15,8 +15,10 @@ std::string shares_of(const GemmModel& model) {
   std::string text;
   for (const auto& [key, share] :
        {std::pair{"gradient_share", model.gradient_share},
-        std::pair{"block_share", model.block_share}, std::pair{"row_share", model.row_share}})
+        std::pair{"block_share", model.block_share}, std::pair{"row_share", model.row_share},
+        std::pair{"micro_share", model.micro_share}})
     if (share < 1) text += fmt::format(" {}: {},", key, yaml_real(share));
+  if (model.either_order) text += " either_order: true,";
   return text;
 }
 
@@ -29,6 +31,7 @@ class DeviceWriter {
     header();
     data_sheet();
     products();
+    grouped_products();
     memory();
     attention("attention", d_.attention);
     if (d_.flash_attention_1) attention("flash_attention_1", *d_.flash_attention_1);
@@ -182,6 +185,25 @@ class DeviceWriter {
     line("  ramp_head_dim: {}  # base", yaml_real(model.ramp_head_dim));
     line("  causal_efficiency: {}  # base", yaml_real(model.causal_efficiency));
     line("  fixed: {}", yaml_duration(model.fixed));
+    for (const auto& [name, gain] : {std::pair{"fp8", model.fp8}, std::pair{"mxfp8", model.mxfp8}})
+      if (gain)
+        line("  {}: {{forward: {}, backward: {}}}  # base", name, eight_bit_pass(gain->forward),
+             eight_bit_pass(gain->backward));
+  }
+
+  static std::string eight_bit_pass(const AttentionModel::EightBitPass& pass) {
+    return fmt::format("{{gain: {}, ramp_tokens: {}, width: {}}}", yaml_real(pass.gain),
+                       yaml_real(pass.ramp_tokens), yaml_real(pass.width));
+  }
+
+  void grouped_products() {
+    if (!d_.grouped_rows || !d_.grouped_depth) return;
+    line("grouped_gemm:  # base");
+    for (const auto& [name, model] :
+         {std::pair{"rows", *d_.grouped_rows}, std::pair{"depth", *d_.grouped_depth}})
+      line("  {}: {{attained: {}, ramp_k: {}, per_group: {}, fixed: {}}}", name,
+           yaml_real(model.attained), yaml_real(model.ramp_k), yaml_duration(model.per_group),
+           yaml_duration(model.fixed));
   }
 
   void reference() {

@@ -62,12 +62,35 @@ std::vector<Key> gemm(std::string_view dtype) {
     keys.push_back(
         share_key("block_share", "of `attained`, GEMMs with scales of 1 x 128 and 128 x 128"));
     keys.push_back(share_key("row_share", "of `attained`, GEMMs with scales of 1 x 128 twice"));
+    keys.push_back(boolean_key("either_order", of_file(),
+                               "GEMMs with scales of tensors read operands in either order"));
+    keys.push_back(share_key("micro_share", "of `attained`, GEMMs with scales of 1 x 32 (MXFP8)"));
   }
   return in_section(fmt::format("gemm.{}", dtype), std::move(keys));
 }
 
-std::vector<Key> attention(std::string_view section) {
+std::vector<Key> grouped(std::string_view section) {
   return in_section(
+      section,
+      {
+          share_key("attained", "share of the 16-bit peak, experts in one kernel", {1e-6, 2}),
+          share_key("ramp_k", "steps of K that a tile costs", {0, 65536}),
+          amount_key(duration, "per_group", "of an SM that turns to the next expert"),
+          amount_key(duration, "fixed", "launch and tail of one kernel"),
+      });
+}
+
+std::vector<Key> eight_bit_attention(std::string_view section) {
+  return in_section(section,
+                    {
+                        share_key("gain", "rate in 8 bits over that in 16", {0.1, 10}),
+                        share_key("ramp_tokens", "keys per query with half of it", {0, 65536}),
+                        share_key("width", "power of the head's width over 128", {-4, 4}),
+                    });
+}
+
+std::vector<Key> attention(std::string_view section) {
+  std::vector<Key> keys = in_section(
       section, {
                    text_key(text, "kernels", of_file(), "name of the attention kernels"),
                    share_key("forward_attained", "share of the 16-bit peak, forward"),
@@ -77,6 +100,11 @@ std::vector<Key> attention(std::string_view section) {
                    share_key("causal_efficiency", "rate of causal over full attention"),
                    amount_key(duration, "fixed", "launch and tail of one attention kernel"),
                });
+  for (const char* format : {"fp8", "mxfp8"})
+    for (const char* pass : {"forward", "backward"})
+      for (Key& key : eight_bit_attention(fmt::format("{}.{}.{}", section, format, pass)))
+        keys.push_back(std::move(key));
+  return keys;
 }
 
 std::vector<Key> memory_kernels() {
@@ -107,6 +135,8 @@ std::vector<Key> device() {
   };
   for (const auto& dtype : words_of(DType{}))
     add(gemm(dtype.text));
+  for (const char* section : {"grouped_gemm.rows", "grouped_gemm.depth"})
+    add(grouped(section));
   for (const char* section : {"attention", "flash_attention_1", "flash_attention_2"})
     add(attention(section));
   add(memory_kernels());

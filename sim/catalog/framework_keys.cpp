@@ -31,6 +31,7 @@ std::vector<Key> kernel_forms() {
       word_key<KernelForm>("weight_gathers", preset(),
                            "eager: gathered weights are copied out of the buffer"),
       word_key<EightBit>("fp8", preset(), "software that casts the operands of fp8 GEMMs"),
+      word_key<EightBitAttention>("fp8_attention", preset(), "attention in 8 bits, and its casts"),
       word_key<ContextForm>("context", preset(), "attention over context-parallel ranks"),
       word_key<ExpertForm>("experts", preset(), "the way of tokens to experts and back"),
       integer_key("expert_rows", {1, 1024}, "tokens", preset(),

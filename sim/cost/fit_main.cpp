@@ -1,4 +1,5 @@
-// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv [--fit | --fit-all | --fit-shares | --rows]
+// stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv
+//     [--fit | --fit-all | --fit-shares | --fit-grouped | --rows]
 //
 // Prints how far the device's model is off the measurements, on the shapes that its fit used and on
 // those held out. --fit: fits the matrix products anew (70% of the shapes), prints the parameters
@@ -34,6 +35,13 @@ void print_error(const std::string& what, const Rows& rows, const sim::Device& d
              error.median * 100, error.p90 * 100, error.worst * 100, error.bias * 100);
 }
 
+// Products that have no rates of their own but those of their dtype.
+bool is_plain_loop(const sim::KernelMeasurement& row) {
+  return row.kernel.kind == sim::OpKind::gemm && row.load == sim::Load::loop &&
+         row.kernel.scales == sim::ProductScales::tensors &&
+         row.kernel.grouping == sim::Grouping::none;
+}
+
 void print_errors(const Rows& rows, const sim::Device& device) {
   fmt::print("{:<44} {:>5} {:>8} {:>8} {:>8} {:>8}\n", "error in %", "rows", "median", "p90",
              "worst", "bias");
@@ -47,16 +55,15 @@ void print_errors(const Rows& rows, const sim::Device& device) {
             fmt::format("gemm {}, {} SMs, {}", entry.text, count, held_out ? "held out" : "fitted"),
             select(rows,
                    [&](const auto& row) {
-                     return row.kernel.kind == sim::OpKind::gemm && row.sms == count &&
-                            row.load == sim::Load::loop && row.kernel.dtype == entry.value &&
-                            row.median > shortest && sim::held_out(row.kernel) == held_out;
+                     return is_plain_loop(row) && row.sms == count &&
+                            row.kernel.dtype == entry.value && row.median > shortest &&
+                            sim::held_out(row.kernel) == held_out;
                    }),
             device);
   // Kinds of products with rates of their own are told apart, too.
   std::set<std::string> others;
   for (const auto& row : rows)
-    if (row.kernel.kind != sim::OpKind::gemm || row.load == sim::Load::step)
-      others.insert(row.kind);
+    if (!is_plain_loop(row)) others.insert(row.kind);
   // An eagerly issued kernel shorter than this is bound by the host that issues it.
   constexpr sim::Duration eager = std::chrono::microseconds(150);
   const auto of_kind = [&](const std::string& kind, const char* which, auto&& wanted) {
@@ -69,7 +76,7 @@ void print_errors(const Rows& rows, const sim::Device& device) {
                 device);
   };
   for (const std::string& kind : others) {
-    if (kind.starts_with("gemm_") || kind.starts_with("mamba2_")) {
+    if (kind.starts_with("gemm_") || kind.starts_with("grouped_") || kind.starts_with("mamba2_")) {
       of_kind(kind, ", fitted", [](const sim::Kernel& kernel) { return !sim::held_out(kernel); });
       of_kind(kind, ", held out", [](const sim::Kernel& kernel) { return sim::held_out(kernel); });
     } else {
@@ -89,26 +96,45 @@ void print_rows(const Rows& rows, const sim::Device& device) {
 }
 
 sim::Device fit_shares(sim::Device device, const Rows& rows) {
-  for (const sim::ProductScales scales : {sim::ProductScales::blocks, sim::ProductScales::rows}) {
+  for (const sim::ProductScales scales :
+       {sim::ProductScales::blocks, sim::ProductScales::rows, sim::ProductScales::micro}) {
     const Rows used = select(rows, [&](const auto& row) {
       return row.kernel.scales == scales && !sim::held_out(row.kernel);
     });
     if (!used.empty()) device = sim::fit_block_share(device, scales, used);
   }
   if (const sim::GemmModel* model = device.gemm_model(sim::DType::fp8))
-    fmt::print("gemm.fp8: {{block_share: {:.3f}, row_share: {:.3f}}}\n", model->block_share,
-               model->row_share);
+    fmt::print("gemm.fp8: {{block_share: {:.3f}, row_share: {:.3f}, micro_share: {:.3f}}}\n",
+               model->block_share, model->row_share, model->micro_share);
+  return device;
+}
+
+sim::Device fit_grouped(sim::Device device, const Rows& rows) {
+  for (const sim::Grouping grouping : {sim::Grouping::rows, sim::Grouping::depth}) {
+    const Rows used = select(rows, [&](const auto& row) {
+      return row.kernel.grouping == grouping && row.kind.ends_with("_even") &&
+             !sim::held_out(row.kernel);
+    });
+    if (used.empty()) continue;
+    device = sim::fit_grouped(device, grouping, used);
+    const bool by_rows = grouping == sim::Grouping::rows;
+    const sim::GroupedModel& model = by_rows ? *device.grouped_rows : *device.grouped_depth;
+    fmt::print(
+        "grouped_gemm.{}: {{attained: {:.3f}, ramp_k: {:.1f}, per_group: {:.2f} us, fixed: {:.2f} "
+        "us}}\n",
+        by_rows ? "rows" : "depth", model.attained, model.ramp_k,
+        sim::to_seconds(model.per_group) * 1e6, sim::to_seconds(model.fixed) * 1e6);
+  }
   return device;
 }
 
 sim::Device fit(sim::Device device, const Rows& rows, bool all) {
   for (const sim::DType dtype :
-       {sim::DType::bf16, sim::DType::fp8, sim::DType::tf32, sim::DType::fp32}) {
+       {sim::DType::bf16, sim::DType::fp8, sim::DType::nvfp4, sim::DType::tf32, sim::DType::fp32}) {
     // The few fp32 and tf32 shapes are all fitted.
-    const bool many = dtype == sim::DType::bf16 || dtype == sim::DType::fp8;
+    const bool many = dtype != sim::DType::tf32 && dtype != sim::DType::fp32;
     const Rows used = select(rows, [&](const auto& row) {
-      return row.kernel.kind == sim::OpKind::gemm && row.kernel.dtype == dtype &&
-             row.load == sim::Load::loop && row.median > shortest &&
+      return is_plain_loop(row) && row.kernel.dtype == dtype && row.median > shortest &&
              !(many && sim::held_out(row.kernel));
     });
     constexpr std::size_t parameters = 11;  // at most: fewer rows than that fit anything
@@ -141,10 +167,10 @@ int main(int argc, char** argv) {
   const std::string_view mode = argc == 4 ? argv[3] : "";
   if (argc < 3 || argc > 4 ||
       (argc == 4 && mode != "--fit" && mode != "--fit-all" && mode != "--fit-shares" &&
-       mode != "--rows")) {
+       mode != "--fit-grouped" && mode != "--rows")) {
     fmt::print(stderr,
                "usage: stepcast_fit_kernels DEVICE.yaml MEASUREMENTS.csv "
-               "[--fit | --fit-all | --fit-shares | --rows]\n");
+               "[--fit | --fit-all | --fit-shares | --fit-grouped | --rows]\n");
     return 2;
   }
   try {
@@ -159,6 +185,8 @@ int main(int argc, char** argv) {
       print_rows(rows, device);
     else if (mode == "--fit-shares")
       print_errors(rows, fit_shares(device, rows));
+    else if (mode == "--fit-grouped")
+      print_errors(rows, fit_grouped(device, rows));
     else
       print_errors(rows,
                    mode.starts_with("--fit") ? fit(device, rows, mode == "--fit-all") : device);

@@ -1,11 +1,14 @@
 #include "sim/cost/kernel_cost.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/input_error.hpp"
 #include "sim/model/model.hpp"
 
 namespace sim {
@@ -142,9 +145,39 @@ bool has_persistent_products(const Device& device) {
   return device.generation == Generation::hopper;
 }
 
+const GroupedModel* grouped_model(const Kernel& kernel, const Device& device) {
+  const bool sixteen_bit = kernel.dtype == DType::bf16 || kernel.dtype == DType::fp16;
+  const std::optional<GroupedModel>& model =
+      kernel.grouping == Grouping::rows ? device.grouped_rows : device.grouped_depth;
+  return kernel.grouping != Grouping::none && sixteen_bit && model ? &*model : nullptr;
+}
+
+// The products of all experts in one kernel: clusters of two thread blocks with tiles of 128 x 256
+// each, over the SMs in whole waves; each block turns to the next expert after its own
+// (pytorch/pytorch at 06c0cf01, aten/src/ATen/native/cuda/GroupMM.cu, TileShape and ClusterShape
+// of Sm90).
+GemmTiling grouped_tiling(const Kernel& kernel, const Device& device, const GroupedModel& model,
+                          Waves rounding) {
+  constexpr int tile_m = 128, tile_n = 256, cluster = 2;
+  constexpr std::size_t cluster_rows = 5;  // 256, in tile_sizes
+  const double per_sm =
+      device.peak(kernel.dtype).in_flops_per_second() * model.attained / device.sms;
+  const int sms = std::max(1, device.sms - kernel.spared_sms);
+  GemmTiling tiling{.tile_m = tile_m, .tile_n = tile_n};
+  tiling.tiles = cluster * row_tiles(kernel)[cluster_rows] * tile_count<tile_n>(kernel.n);
+  tiling.waves = wave_count(tiling.tiles, sms, rounding);
+  const double depth = static_cast<double>(kernel.k) + model.ramp_k;
+  const double groups = std::min(tiling.waves, static_cast<double>(kernel.batch));
+  tiling.seconds =
+      tiling.waves * depth * 2 * tile_m * tile_n / per_sm + groups * to_seconds(model.per_group);
+  return tiling;
+}
+
 KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Waves waves) {
   const GemmModel& model = device.require_gemm(kernel.dtype);
-  const GemmTiling tiling = gemm_tiling(kernel, device, waves);
+  const GroupedModel* const grouped = grouped_model(kernel, device);
+  const GemmTiling tiling = grouped != nullptr ? grouped_tiling(kernel, device, *grouped, waves)
+                                               : gemm_tiling(kernel, device, waves);
   const double flops = 2.0 * static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
                        static_cast<double>(kernel.k) * static_cast<double>(kernel.batch);
   const double peak = model.peak.in_flops_per_second();
@@ -160,14 +193,14 @@ KernelCost gemm_cost(const Kernel& kernel, const Device& device, Load load, Wave
     sustained *= 1 + device.burst * half / (half + tiling.seconds);
   }
   const double power = flops / (peak * sustained);
-  const double seconds =
-      to_seconds(model.fixed) + overlap(tiling.seconds, memory, power) + exposed / rate;
+  const double seconds = to_seconds(grouped != nullptr ? grouped->fixed : model.fixed) +
+                         overlap(tiling.seconds, memory, power) + exposed / rate;
   const double most = std::max(1, device.sms - kernel.spared_sms);
   KernelCost cost = cost_of(seconds, bytes, std::min(most, tiling.tiles) / device.sms);
   cost.persistent = has_persistent_products(device);
   // Products of several experts run on four streams (Transformer Engine 2, pytorch/csrc,
   // te_general_grouped_gemm; multi_stream_cublas).
-  cost.abreast = kernel.abreast > 1 || kernel.batch > 1;
+  cost.abreast = kernel.abreast > 1 || (kernel.batch > 1 && grouped == nullptr);
   return cost;
 }
 
@@ -289,6 +322,30 @@ double flash_bytes(const Kernel& kernel) {
   return kernel.part == AttentionPart::backward ? 2 * once : once;
 }
 
+// Over the rate of 16 bits. REQUIRES: the device has such kernels.
+double eight_bit_gain(const Kernel& kernel, const Device& device, const AttentionModel& model) {
+  if (kernel.dtype != DType::fp8) return 1;
+  const auto& gain = kernel.scales == ProductScales::micro ? model.mxfp8 : model.fp8;
+  if (!gain)
+    throw InputError(SourcePosition{.file = device.name},
+                     fmt::format("this device has no rates of attention in {}",
+                                 kernel.scales == ProductScales::micro ? "mxfp8" : "fp8"));
+  const AttentionModel::EightBitPass& pass =
+      kernel.part == AttentionPart::backward ? gain->backward : gain->forward;
+  const double keys = static_cast<double>(kernel.n) * unmasked_share(kernel);
+  const double width = (static_cast<double>(kernel.k) + width_of_values(kernel)) / 2;
+  return pass.gain * keys / (keys + pass.ramp_tokens) * std::pow(width / 128, pass.width);
+}
+
+// Of what is cast around a kernel in 8 bits, two to three launches.
+double cast_seconds(const Kernel& kernel, const Device& device) {
+  if (kernel.beside <= Bytes{}) return 0;
+  const int launches = kernel.launches - (kernel.part == AttentionPart::backward ? 3 : 1);
+  return to_seconds(device.memory_kernels.fixed) * launches +
+         static_cast<double>(kernel.beside.count()) /
+             memory_rate(device, device.memory_kernels.elementwise);
+}
+
 KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
   const AttentionModel* const rates = device.attention_model(kernel.attention);
@@ -301,7 +358,9 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   const double attained = (backward ? model.backward_attained : model.forward_attained) * keys /
                           (keys + model.ramp_tokens) * std::min(1.0, dim_share) *
                           (kernel.causal ? model.causal_efficiency : 1.0);
-  const double rate = device.peak(kernel.dtype).in_flops_per_second() * attained;
+  const bool eight_bit = kernel.dtype == DType::fp8;
+  const double rate = device.peak(eight_bit ? DType::bf16 : kernel.dtype).in_flops_per_second() *
+                      attained * eight_bit_gain(kernel, device, model);
   // Blocks over SMs, the last wave counted whole.
   const double blocks = static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
                         ceil_ratio(static_cast<double>(backward ? kernel.n : kernel.m), block);
@@ -310,7 +369,8 @@ KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   const double seconds =
       to_seconds(model.fixed) +
       std::max(attention_flops(kernel) / rate * quantised * edge_of_window(kernel, block),
-               bytes / memory_rate(device, device.memory_kernels.elementwise));
+               bytes / memory_rate(device, device.memory_kernels.elementwise)) +
+      (eight_bit ? cast_seconds(kernel, device) : 0.0);
   return cost_of(seconds, bytes, std::min(1.0, blocks / device.sms));
 }
 
@@ -356,6 +416,7 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
 double share_of_product(const Kernel& kernel, const GemmModel& model) {
   if (kernel.scales == ProductScales::rows) return model.row_share;
   if (kernel.scales == ProductScales::blocks) return model.block_share;
+  if (kernel.scales == ProductScales::micro) return model.micro_share;
   return kernel.part == AttentionPart::backward ? model.gradient_share : 1.0;
 }
 

@@ -80,7 +80,10 @@ Eigen::VectorXd least_squares(const Model& model, Eigen::VectorXd at, const Boun
 
 double prediction_ratio(const KernelMeasurement& row, const Device& device) {
   const Device part = row.sms == device.sms ? device : restricted_to_sms(device, row.sms);
-  return to_seconds(formula_cost(row.kernel, part, row.load).time) / to_seconds(row.median);
+  Duration all = formula_cost(row.kernel, part, row.load).time;
+  if (row.cast > Bytes{})
+    all += formula_cost({.kind = OpKind::elementwise, .bytes = row.cast}, part, row.load).time;
+  return to_seconds(all) / to_seconds(row.median);
 }
 
 bool held_out(const Kernel& kernel, std::uint64_t seed) {
@@ -206,11 +209,31 @@ Device fit_block_share(const Device& device, ProductScales scales,
                        const std::vector<KernelMeasurement>& rows) {
   SIM_CHECK(scales != ProductScales::tensors);
   const auto index = static_cast<std::size_t>(DType::fp8);
-  const auto share =
-      scales == ProductScales::blocks ? &GemmModel::block_share : &GemmModel::row_share;
+  const auto share = scales == ProductScales::blocks  ? &GemmModel::block_share
+                     : scales == ProductScales::micro ? &GemmModel::micro_share
+                                                      : &GemmModel::row_share;
   return fit(device,
              {{device.require_gemm(DType::fp8).*share, 0.01, 1.0,
                [=](Device& d, double v) { (*d.gemm[index]).*share = v; }}},
+             rows);
+}
+
+Device fit_grouped(const Device& device, Grouping grouping,
+                   const std::vector<KernelMeasurement>& rows) {
+  SIM_CHECK(grouping != Grouping::none);
+  const auto model = grouping == Grouping::rows ? &Device::grouped_rows : &Device::grouped_depth;
+  Device start = device;
+  const GemmModel& dense = device.require_gemm(DType::bf16);
+  if (!(start.*model))
+    start.*model = GroupedModel{.attained = dense.attained, .ramp_k = dense.ramp_k};
+  const GroupedModel& now = *(start.*model);
+  return fit(start,
+             {{now.attained, 0.2, 2.0, [=](Device& d, double v) { (d.*model)->attained = v; }},
+              {now.ramp_k, 0, 4000, [=](Device& d, double v) { (d.*model)->ramp_k = v; }},
+              {to_seconds(now.per_group) * 1e6, 0, 100,
+               [=](Device& d, double v) { (d.*model)->per_group = microseconds(v); }},
+              {to_seconds(now.fixed) * 1e6, least_fixed(device), 100,
+               [=](Device& d, double v) { (d.*model)->fixed = microseconds(v); }}},
              rows);
 }
 

@@ -19,6 +19,7 @@ struct KernelMeasurement {
   Duration median{};
   bool eager = false;      // issued one by one from the host, which bounds short kernels
   Load load = Load::loop;  // how it was measured
+  Bytes cast{};  // that a pass before moves, which was timed with it: a cast of an operand
 };
 
 // Reads a file like topologies/devices/measurements/h200_kernels.csv. Rows of kinds that are not
@@ -55,6 +56,11 @@ inline constexpr std::size_t product_parameters = 4;
 // `rows`, which are all such. REQUIRES: a model of fp8; a row.
 Device fit_block_share(const Device& device, ProductScales scales,
                        const std::vector<KernelMeasurement>& rows);
+
+// The device with the model of products of experts in one kernel fitted to `rows`, which are all
+// of this `grouping`. REQUIRES: it is not none; a model of bf16; product_parameters rows.
+Device fit_grouped(const Device& device, Grouping grouping,
+                   const std::vector<KernelMeasurement>& rows);
 
 // What `device` reaches with a flash kernel; where it has no rates of it, it gets those of its
 // fastest to begin with. REQUIRES: is_flash(kernel).

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -52,8 +53,10 @@ struct Kind {
   bool eager;
   ProductScales scales = ProductScales::tensors;
   Load load = Load::loop;  // step: of a device that had been busy for seconds
+  Grouping grouping = Grouping::none;
+  double cast = 0;  // bytes for each element of A, by a pass before that was timed with it
 };
-constexpr std::array<Kind, 23> kinds{{
+constexpr std::array<Kind, 32> kinds{{
     {"gemm_bf16_tn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_dgrad_nn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
     {"gemm_bf16_wgrad_nt", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
@@ -70,12 +73,30 @@ constexpr std::array<Kind, 23> kinds{{
      Load::step},
     {"gemm_bf16_soaked", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
      ProductScales::tensors, Load::step},
+    {"gemm_fp8_cast", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::tensors, Load::loop, Grouping::none, 2 + 1},
+    {"gemm_fp8_micro_cast", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::micro, Load::loop, Grouping::none, 2 + 1 + 4.0 / 128},
+    {"gemm_nvfp4_cast", OpKind::gemm, DType::nvfp4, AttentionPart::forward, false,
+     ProductScales::tensors, Load::loop, Grouping::none, 2 + 0.5 + 1.0 / 16},
+    {"gemm_fp8_cast_soaked", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step, Grouping::none, 2 + 1},
+    {"gemm_nvfp4_cast_soaked", OpKind::gemm, DType::nvfp4, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step, Grouping::none, 2 + 0.5 + 1.0 / 16},
+    {"gemm_fp8_micro", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
+     ProductScales::micro},
     {"grouped_bf16_tn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step},
+     ProductScales::tensors, Load::step, Grouping::rows},
     {"grouped_bf16_dgrad_nn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step},
+     ProductScales::tensors, Load::step, Grouping::rows},
     {"grouped_bf16_wgrad_nt_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step},
+     ProductScales::tensors, Load::step, Grouping::depth},
+    {"grouped_bf16_tn_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step, Grouping::rows},
+    {"grouped_bf16_dgrad_nn_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step, Grouping::rows},
+    {"grouped_bf16_wgrad_nt_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
+     ProductScales::tensors, Load::step, Grouping::depth},
     {"mamba2_scan_fwd", OpKind::scan, DType::bf16, AttentionPart::forward, false},
     {"mamba2_scan_bwd", OpKind::scan, DType::bf16, AttentionPart::backward, false},
     {"flash_fwd", OpKind::attention, DType::bf16, AttentionPart::forward, true},
@@ -86,6 +107,24 @@ constexpr std::array<Kind, 23> kinds{{
     {"layernorm_bwd", OpKind::norm, DType::bf16, AttentionPart::backward, true},
     {"adamw_fused_fp32", OpKind::optimizer, DType::fp32, AttentionPart::forward, true},
 }};
+
+// Rows of products whose `m` rows in the mean are cut at random places, the fullest first: of n
+// parts of a line the j-th largest is (1/j + ... + 1/n) times their mean (David & Nagaraja 2003,
+// Order Statistics, section 6.4).
+void cut_at_random(Kernel& kernel) {
+  std::vector<double> sizes(static_cast<std::size_t>(kernel.batch));
+  double sum = 0;
+  for (std::size_t j = sizes.size(); j-- > 0;)
+    sizes[j] = static_cast<double>(kernel.m) * (sum += 1.0 / static_cast<double>(j + 1));
+  std::size_t next = 0;
+  for (std::size_t part = 0; part < kernel.uneven.size(); ++part) {
+    const std::int64_t count = uneven_part(kernel.batch, part);
+    double all = 0;
+    for (std::int64_t i = 0; i < count; ++i)
+      all += sizes[next++];
+    if (count > 0) kernel.uneven[part] = std::llround(all / static_cast<double>(count));
+  }
+}
 
 bool read_shape(std::string_view shape, Kernel& kernel) {
   if (kernel.kind == OpKind::gemm) {
@@ -140,8 +179,11 @@ std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path)
       row.kind = kind.name;
       row.eager = kind.eager;
       row.load = kind.load;
-      row.kernel = {
-          .kind = kind.kind, .dtype = kind.dtype, .part = kind.part, .scales = kind.scales};
+      row.kernel = {.kind = kind.kind,
+                    .dtype = kind.dtype,
+                    .part = kind.part,
+                    .scales = kind.scales,
+                    .grouping = kind.grouping};
       const auto sms = number<int>(field[1]);
       const auto flops = number<double>(field[3]);
       const auto bytes = number<std::int64_t>(field[4]);
@@ -150,9 +192,13 @@ std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path)
           !(*median < 1e12) || !read_shape(field[2], row.kernel))
         throw InputError(where, "this row does not hold a shape, counts and a time");
       row.sms = *sms;
+      if (kind.grouping == Grouping::rows && kind.name.ends_with("_cut")) cut_at_random(row.kernel);
       row.kernel.flops = Flops{*flops};
       row.kernel.bytes = Bytes{*bytes};
       row.median = duration_from_seconds(*median * 1e-6);
+      if (kind.cast > 0)
+        row.cast = Bytes{std::llround(kind.cast * static_cast<double>(row.kernel.m) *
+                                      static_cast<double>(row.kernel.k))};
       rows.push_back(std::move(row));
     }
   }

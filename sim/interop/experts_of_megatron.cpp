@@ -39,16 +39,37 @@ void read_capacity(const MegatronConfig& config, const SettingProblems& problems
                             "tokens are forecast to come evenly, up to the capacity of experts"});
 }
 
+// core/transformer/transformer_config.py: of the backend ncclep. Both ways are modelled in one
+// format.
+bool goes_in_eight_bits(const MegatronConfig& config, const SettingProblems& problems,
+                        const std::string& backend) {
+  const auto micro = [&](const Text& dtype) {
+    const std::string name = dtype.value_or("bf16");
+    if (name != "bf16" && name != "mxfp8")
+      problems.problem(dtype, "is '{}'; allowed: bf16, mxfp8", name);
+    if (name == "mxfp8" && backend != "ncclep")
+      problems.problem(dtype, "is mxfp8 with the backend {}; Megatron-LM allows it with ncclep",
+                       backend);
+    return name == "mxfp8";
+  };
+  const bool there = micro(config.dispatch_dtype), back = micro(config.combine_gradient_dtype);
+  if (there != back)
+    problems.problem(there ? config.dispatch_dtype : config.combine_gradient_dtype,
+                     "is mxfp8 and that of the other pass is not: modelled alike only");
+  return there && back;
+}
+
 // megatron/training/arguments.py: before --moe-flex-dispatcher-backend, whose default is deepep,
 // flex needed --moe-enable-deepep.
 void read_flex(const MegatronConfig& config, const SettingProblems& problems, Layout& layout) {
   const std::string backend = config.flex_backend.value_or("deepep");
   if (backend == "deepep")
     layout.token_dispatcher = TokenDispatcher::deepep;
-  else if (backend == "hybridep")
+  else if (backend == "hybridep" || backend == "ncclep")
     layout.token_dispatcher = TokenDispatcher::hybridep;
   else
-    problems.problem(config.flex_backend, "is '{}'; modelled: deepep, hybridep", backend);
+    problems.problem(config.flex_backend, "is '{}'; modelled: deepep, hybridep, ncclep", backend);
+  layout.eight_bit_dispatch = goes_in_eight_bits(config, problems, backend);
   constexpr std::int64_t most_sms = 1024;
   const bool deepep = layout.token_dispatcher == TokenDispatcher::deepep;
   const Whole& own = deepep ? config.deepep_sms : config.hybridep_sms;
@@ -160,6 +181,8 @@ void read_expert_layout(const MegatronConfig& config, const SettingProblems& pro
   if (!config.grouped_products.value_or(false))
     result.notes.push_back(
         {"moe-grouped-gemm", "the products of a rank's experts are modelled as grouped"});
+  if (config.flex_backend.value_or("") == "ncclep")
+    result.notes.push_back({"moe-flex-dispatcher-backend", "ncclep is modelled as hybridep"});
   if (!config.fused_permutation.value_or(false))
     result.notes.push_back({"moe-permute-fusion", "tokens are modelled as moved by fused kernels"});
 }

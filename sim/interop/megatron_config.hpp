@@ -73,7 +73,7 @@ struct MegatronConfig {
 
   // How experts are run.
   Whole expert_parallel, expert_tensor_parallel;
-  Text token_dispatcher, flex_backend;
+  Text token_dispatcher, flex_backend, dispatch_dtype, combine_gradient_dtype;
   Whole dispatch_sms, deepep_sms, hybridep_sms;
   Flag deepep;
   Flag grouped_products, fused_permutation, pad_to_capacity;
@@ -113,6 +113,7 @@ struct MegatronConfig {
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
   Text fp8, fp8_recipe;
   Flag fp8_param_gather;
+  Flag fp8_attention, fp8_whole_attention;  // its products alone; with what goes in and out
   Text fp4, fp4_recipe;
   Flag fp4_param_gather;
   Flag bf16_ends;  // layers at either end whose products have 16 bits
@@ -184,6 +185,9 @@ void for_each_expert_setting(Config& c, Visit& visit) {
   visit(Spelling{"--moe-flex-dispatcher-backend", {"model.moe_flex_dispatcher_backend"}},
         c.flex_backend);
   visit(Spelling{"--moe-enable-deepep", {"model.moe_enable_deepep"}}, c.deepep);
+  visit(Spelling{"--moe-dispatch-fwd-dtype", {"model.moe_dispatch_fwd_dtype"}}, c.dispatch_dtype);
+  visit(Spelling{"--moe-combine-bwd-dtype", {"model.moe_combine_bwd_dtype"}},
+        c.combine_gradient_dtype);
   visit(Spelling{"--moe-flex-dispatcher-num-sms", {"model.moe_flex_dispatcher_num_sms"}},
         c.dispatch_sms);
   visit(Spelling{"--moe-deepep-num-sms", {"model.moe_deepep_num_sms"}}, c.deepep_sms);
@@ -367,6 +371,12 @@ void for_each_storage_setting(Config& c, Visit& visit) {
                  {"mixed_precision.fp8_param_gather", "mixed_precision.fp8_param",
                   "ddp.fp8_param_gather", "model.fp8_param"}},
         c.fp8_param_gather);
+  visit(Spelling{"--fp8-dot-product-attention",
+                 {"mixed_precision.fp8_dot_product_attention", "model.fp8_dot_product_attention"}},
+        c.fp8_attention);
+  visit(Spelling{"--fp8-multi-head-attention",
+                 {"mixed_precision.fp8_multi_head_attention", "model.fp8_multi_head_attention"}},
+        c.fp8_whole_attention);
   visit(Spelling{"--fp4-format", {"mixed_precision.fp4", "model.fp4"}}, c.fp4);
   visit(Spelling{"--fp4-recipe", {"mixed_precision.fp4_recipe", "model.fp4_recipe"}}, c.fp4_recipe);
   visit(Spelling{"--fp4-param-gather",

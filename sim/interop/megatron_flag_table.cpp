@@ -87,8 +87,6 @@ constexpr std::array judged{
     KnownKey{"--no-fp8-wgrad", refused, "",
              "weight gradients in 16 bits beside 8-bit products are not modelled; to forecast "
              "them in 8 bits, --set {}=false"},
-    KnownKey{"--fp8-dot-product-attention", refused, "", "attention in 8 bits is not modelled"},
-    KnownKey{"--fp8-multi-head-attention", refused, "", "attention in 8 bits is not modelled"},
     KnownKey{"--fp8-output-proj", refused, "", "the head is modelled in 16 bits"},
     KnownKey{"--reuse-grad-buf-for-mxfp8-param-ag", noted, "", "the buffers are modelled apart"},
     KnownKey{"--te-precision-config-file", refused, "", "formats by module are not modelled"},

@@ -197,6 +197,12 @@ class Writer {
     if (!is_fused(dispatcher)) return;
     config_.flex_backend = std::string{word(dispatcher)};
     const bool deepep = dispatcher == TokenDispatcher::deepep;
+    if (layout_.eight_bit_dispatch) {
+      config_.flex_backend = "ncclep";
+      config_.dispatch_dtype = "mxfp8";
+      config_.combine_gradient_dtype = "mxfp8";
+      note("layout.moe.fp8_dispatch", "Megatron-LM has tokens in 8 bits with the backend ncclep");
+    }
     if (layout_.dispatch_sms > 0)
       (deepep ? config_.deepep_sms : config_.hybridep_sms) = layout_.dispatch_sms;
   }
@@ -428,6 +434,9 @@ class Writer {
     config_.fp16 = activation == DType::fp16;
     if (fp8) fp8_recipe();
     if (fp8 && layout_.eight_bit_parameters) config_.fp8_param_gather = true;
+    const EightBitAttention attention = scenario_.framework.execution.eight_bit_attention;
+    if (attention == EightBitAttention::dot_product) config_.fp8_attention = true;
+    if (attention == EightBitAttention::multi_head) config_.fp8_whole_attention = true;
     if (fp4) config_.fp4 = "e2m1";
     if (fp4 && layout_.eight_bit_parameters) config_.fp4_param_gather = true;
     if (layout_.first_bf16_layers > 0 || layout_.last_bf16_layers > 0) {

@@ -27,7 +27,6 @@ constexpr auto noted = Verdict::noted;
 
 // Those that no setting carries and that change time or memory.
 constexpr std::array tuning{
-    KnownKey{"FP8_DPA", noted, "", "attention is modelled in 16 bits, which takes longer"},
     KnownKey{"DEFER_EMBEDDING_WGRAD_COMPUTE", noted, "",
              "the head's weight gradient is modelled where it arises"},
     KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIM_STEP", noted, "",
@@ -382,6 +381,9 @@ class Reader {
       config_.fp8_recipe = Text{recipe.value_or("delayed"), recipe.place};
       config_.fp8_param_gather = gathers;
       if (!said && tunes) config_.fp8_param_gather.place = fp8.place;
+    }
+    if (*fp8 || *fp4) {
+      config_.fp8_attention = flag({"FP8_DPA"}, false);
     }
     if (*fp4) {
       config_.fp4 = Text{"e2m1", fp4.place};

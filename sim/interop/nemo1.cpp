@@ -51,9 +51,8 @@ constexpr std::array model_keys{
     KnownKey{"fp8_params", Verdict::refused, "",
              "8-bit parameters are not read from files of NeMo 1.x; set "
              "layout.fp8_parameters in the scenario, and fp8_params false here"},
-    KnownKey{"fp8_dot_product_attention", Verdict::refused, "",
-             "attention in 8 bits is not modelled"},
-    KnownKey{"fp8_mha", Verdict::refused, "", "attention in 8 bits is not modelled"},
+    KnownKey{"fp8_dot_product_attention"},
+    KnownKey{"fp8_mha"},
     KnownKey{"bias_activation_fusion", Verdict::noted, "true",
              "modelled as fused: set framework.gate: eager"},
     KnownKey{"bias_dropout_add_fusion", Verdict::noted, "true", "modelled as fused"},
@@ -400,7 +399,11 @@ class NemoReader {
     resolver_.read(model, "fp8", fp8);
     if (!engine.value_or(false))
       config_.attention_backend = flash.value_or(false) ? "flash" : "unfused";
-    if (fp8.value_or(false)) config_.fp8 = {"hybrid", fp8.place};
+    if (fp8.value_or(false)) {
+      config_.fp8 = {"hybrid", fp8.place};
+      resolver_.read(model, "fp8_dot_product_attention", config_.fp8_attention);
+      resolver_.read(model, "fp8_mha", config_.fp8_whole_attention);
+    }
     Flag master;
     resolver_.read(model, "megatron_amp_O2", master);
     if (!master.value_or(false) && config_.bf16.value_or(false))

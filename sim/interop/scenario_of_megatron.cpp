@@ -149,6 +149,7 @@ class Reader : private SettingProblems {
     }
     if (config_.fp4) four_bits(weights);
     eight_bit_parameters();
+    eight_bit_attention();
     bf16_layers();
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
     const bool fp32 = config_.grads_in_fp32.value_or(weights == DType::bf16 &&
@@ -187,6 +188,18 @@ class Reader : private SettingProblems {
     else
       problem(config_.fp8_recipe, "is '{}'; allowed: delayed, tensorwise, blockwise, mxfp8",
               recipe);
+  }
+
+  // Either asks for products of attention in 8 bits (core/extensions/transformer_engine.py,
+  // fp8_dpa and fp8_mha of the recipe).
+  void eight_bit_attention() {
+    const bool whole = config_.fp8_whole_attention.value_or(false);
+    if (!whole && !config_.fp8_attention.value_or(false)) return;
+    if (!is_quantized(layout().compute_dtype))
+      return problem(whole ? config_.fp8_whole_attention : config_.fp8_attention,
+                     "attention in 8 bits needs 8-bit products (--fp8-format)");
+    result_.framework.execution.eight_bit_attention =
+        whole ? EightBitAttention::multi_head : EightBitAttention::dot_product;
   }
 
   // validate_args: "--fp8-param-gather only supported with distributed optimizer, torch fsdp2,

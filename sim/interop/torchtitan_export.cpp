@@ -210,6 +210,8 @@ class TitanWriter {
       refuse("moe.capacity_factor {}: torchtitan drops no token", layout_.expert_capacity);
     if (layout_.overlap_expert_exchange || layout_.overlap_shared_experts)
       refuse("overlap.expert_exchange, overlap.shared_experts: torchtitan's exchanges wait");
+    if (layout_.eight_bit_dispatch)
+      note("layout.moe.fp8_dispatch", "torchtitan sends tokens in 16 bits");
     if (layout_.dispatch_sms > 0)
       note("layout.moe.dispatch_sms", "torchtitan has no key for the SMs of an exchange");
     if (layout_.expert_imbalance != 1)

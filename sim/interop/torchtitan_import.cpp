@@ -86,7 +86,23 @@ class TitanReader {
     grouped_fp8_ = read.grouped_fp8;
     const bool fp8 = linear_fp8_ || grouped_fp8_;
     layout().compute_dtype = fp8 ? DType::fp8 : DType::bf16;
+    if (read.linear_fp4) four_bits(read, fp8);
     note_converted();
+  }
+
+  void four_bits(const RegistryModel& read, bool fp8) {
+    if (fp8)
+      root_.problem(
+          "NVFP4LinearConverter beside a converter to 8 bits is not modelled: one format "
+          "holds for all products of layers");
+    if (result_.shape.experts.count > 0)
+      result_.notes.push_back({"layout.compute_dtype",
+                               "experts, which are not converted, are modelled in 4 bits as the "
+                               "linears"});
+    layout().compute_dtype = DType::nvfp4;
+    if (read.fp4_layers)
+      layout().last_bf16_layers =
+          static_cast<int>(std::max<std::int64_t>(0, result_.shape.layers - *read.fp4_layers));
   }
 
   void take_model(const std::string& name, const Text& flavor) {

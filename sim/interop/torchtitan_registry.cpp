@@ -34,6 +34,26 @@ std::string model_of_function(std::string_view name) {
   return {};
 }
 
+// The linears of which layers NVFP4LinearConverter converts: names of layers ("layers.3."), from
+// the first on, or of all ("layers"). What the file computes is not read.
+void read_fp4_layers(const ObjectReader& made, RegistryModel& model, Imported& result) {
+  const std::optional<ValueReader> names = made.find("fqns");
+  if (!names) return;
+  int layers = 0;
+  bool all = false, known = names->is_list();
+  if (known)
+    for (const ValueReader& item : names->list()) {
+      const std::string name = item.peek_text().value_or("");
+      all |= name == "layers" || name == "layers.";
+      known &= all || name == fmt::format("layers.{}.", layers++);
+    }
+  if (known && !all) model.fp4_layers = layers;
+  if (!known)
+    result.notes.push_back({"layout.bf16_layers",
+                            "which layers NVFP4LinearConverter leaves in 16 bits is not read from "
+                            "fqns; all are modelled in 4 bits"});
+}
+
 void read_converter(const ValueReader& item, RegistryModel& model, Imported& result) {
   if (!item.is_object()) return item.problem("a converter is expected, as Float8LinearConverter");
   const ObjectReader made = item.object();
@@ -59,10 +79,14 @@ void read_converter(const ValueReader& item, RegistryModel& model, Imported& res
     (name.starts_with("MXFP8L") ? model.linear_fp8 : model.grouped_fp8) = model.blocks = true;
     return;
   }
+  if (name == "NVFP4LinearConverter.Config") {
+    model.linear_fp4 = true;
+    return read_fp4_layers(made, model, result);
+  }
   item.problem(
       fmt::format("the converter {} is not modelled; known: Float8LinearConverter, "
                   "Float8GroupedExpertsConverter, MXFP8LinearConverter, "
-                  "MXFP8GroupedExpertsConverter",
+                  "MXFP8GroupedExpertsConverter, NVFP4LinearConverter",
                   name.substr(0, 80)));
 }
 

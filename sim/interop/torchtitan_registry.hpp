@@ -22,6 +22,8 @@ struct RegistryModel {
   Text dispatcher;     // moe_comm_backend
   bool drops = false;  // HybridEP with a capacity, which does not wait for the host
   bool linear_fp8 = false, grouped_fp8 = false, blocks = false;
+  bool linear_fp4 = false;
+  std::optional<int> fp4_layers;  // at the start; none: all
 };
 RegistryModel read_registry_model(const ObjectReader& root, Imported& result);
 

@@ -98,6 +98,7 @@ std::string sentence(const Layout& l) {
               l.expert_tensor());
   line.add(l.token_dispatcher != TokenDispatcher::alltoall, "{} dispatcher",
            word(l.token_dispatcher));
+  line.add(l.eight_bit_dispatch, "tokens to experts in 8 bits");
   line.add(l.expert_capacity > 0, "expert capacity {}", l.expert_capacity);
   line.add(l.expert_load.exists(), "measured expert loads");
   line.add(l.expert_load_cv > 0, "expert loads with cv {}", l.expert_load_cv);

@@ -285,6 +285,16 @@ constexpr bool scales_rows(EightBit software) {
   return software == EightBit::torchao_rowwise || software == EightBit::torchao_rowwise_with_gw_hp;
 }
 
+// Attention whose products have 8 bits, of Transformer Engine (fp8_dpa, fp8_mha): dot_product casts
+// what comes from the linears before, and what goes to those behind; multi_head exchanges 8 bits
+// with them.
+enum class EightBitAttention : std::uint8_t { none, dot_product, multi_head };
+constexpr auto words_of(EightBitAttention) {
+  return std::array{Word{EightBitAttention::none, "none"},
+                    Word{EightBitAttention::dot_product, "dot_product"},
+                    Word{EightBitAttention::multi_head, "multi_head"}};
+}
+
 // Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are
 // PyTorch's context_parallel (sim/plan/lowering/context_pytorch.cpp). eager: operator by operator;
 // compiled: within a compiled layer, which fuses what stands between the kernels of attention and
@@ -338,6 +348,10 @@ constexpr auto words_of(OptimizerForm) {
 // Set by run_with (framework.hpp); sim/framework/FRAMEWORKS.md lists the pages with the sources.
 struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
+  EightBitAttention eight_bit_attention = EightBitAttention::none;
+  // Of the device: 8-bit products with scales of tensors read their operands in either order, so
+  // that Transformer Engine makes no transposed copies (is_non_tn_fp8_gemm_supported: Blackwell).
+  bool reads_either_order = false;
   bool shares_key_heads = false;       // of more tensor ranks than such heads (key_heads.hpp)
   bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
   bool adds_gradients = false;         // a micro-batch's gradients lie apart, until a kernel adds

@@ -142,6 +142,26 @@ void check_adapters(const Layout& layout, const Model& model, LayoutProblemList&
   AdapterChecker{layout, model, list}.run();
 }
 
+namespace {
+
+void check_eight_bit_attention(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  const Execution& runs = model.execution;
+  if (runs.eight_bit_attention == EightBitAttention::none) return;
+  if (!is_quantized(layout.compute_dtype))
+    list.problem("compute_dtype", "compute_dtype is {} and framework.fp8_attention {}; allowed: {}",
+                 word(layout.compute_dtype), word(runs.eight_bit_attention), "fp8, nvfp4");
+  if (!is_transformer_engine(runs.eight_bit))
+    list.problem("compute_dtype",
+                 "framework.fp8_attention is {}, which is Transformer Engine's, and framework.fp8 "
+                 "{}",
+                 word(runs.eight_bit_attention), word(runs.eight_bit));
+  if (layout.attention != AttentionKernel::flash)
+    list.problem("attention", "attention is {} and framework.fp8_attention {}; allowed: flash",
+                 word(layout.attention), word(runs.eight_bit_attention));
+}
+
+}  // namespace
+
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list) {
   const bool ends = layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0;
   const auto layers = static_cast<std::int64_t>(model.layers.size());
@@ -153,12 +173,12 @@ void check_quantized(const Layout& layout, const Model& model, LayoutProblemList
                  "bf16_layers.first {} and bf16_layers.last {} are more than the {} "
                  "layers of {}",
                  layout.first_bf16_layers, layout.last_bf16_layers, layers, model.name);
+  check_eight_bit_attention(layout, model, list);
   if (layout.compute_dtype != DType::nvfp4) return;
-  if (!is_transformer_engine(model.execution.eight_bit))
-    list.problem("compute_dtype",
-                 "compute_dtype is nvfp4, which is Transformer Engine's, and "
-                 "framework.fp8 {}",
-                 word(model.execution.eight_bit));
+  if (layout.eight_bit_parameters && !is_transformer_engine(model.execution.eight_bit))
+    list.problem("fp8_parameters",
+                 "fp8_parameters is true with nvfp4 products of torchao, which gathers in 16 bits; "
+                 "allowed: false");
   if (layout.cuts_products())
     list.problem("overlap.tensor_products",
                  "overlap.tensor_products is not modelled with nvfp4; allowed: false");

@@ -67,6 +67,11 @@ void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemLis
     list.problem("moe.dispatch_sms",
                  "moe.dispatch_sms is {} with moe.dispatcher {}; it is of deepep and hybridep",
                  layout.dispatch_sms, word(dispatcher));
+  if (layout.eight_bit_dispatch && (!is_fused(dispatcher) || layout.compute_dtype != DType::fp8))
+    list.problem("moe.fp8_dispatch",
+                 "moe.fp8_dispatch is true with moe.dispatcher {} and compute_dtype {}; it is of "
+                 "deepep and hybridep with fp8",
+                 word(dispatcher), word(layout.compute_dtype));
   if (dispatcher == TokenDispatcher::deepep && layout.dispatch_sms % 2 != 0)
     list.problem("moe.dispatch_sms",
                  "moe.dispatch_sms is {}; DeepEP takes an even number: half of them send",

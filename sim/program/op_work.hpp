@@ -17,8 +17,14 @@ namespace sim {
 enum class AttentionPart : std::uint8_t { forward, backward };
 
 // Of a product in 8 bits: what has a scale of its own. Blocks: each 128 elements of a row of one
-// operand, each 128 x 128 of the other. Rows: each 128 elements of a row of both.
-enum class ProductScales : std::uint8_t { tensors, blocks, rows };
+// operand, each 128 x 128 of the other. Rows: each 128 elements of a row of both. Micro: each 32
+// elements of a row of both (MX formats). Of flash attention in 8 bits: tensors or micro.
+enum class ProductScales : std::uint8_t { tensors, blocks, rows, micro };
+
+// The products of experts as one kernel of tiles of one size, PyTorch's `_grouped_mm`: by what of
+// an expert's product its tokens are. Rows: m, forward and for the gradient of the input. Depth: k,
+// for that of the weights. None: a kernel for each, of tiles chosen for it.
+enum class Grouping : std::uint8_t { none, rows, depth };
 
 // A kernel by shape: all that its cost may depend on, besides the device.
 //  gemm:      C[m,n] (+)= A[m,k] B[k,n], `batch` times; flops = 2 m n k batch. A linear layer is
@@ -37,6 +43,7 @@ struct Kernel {
   // Of attention, of norms, and of products in 8 bits: backward ones give gradients.
   AttentionPart part = AttentionPart::forward;
   ProductScales scales = ProductScales::tensors;
+  Grouping grouping = Grouping::none;  // gemm of experts
   bool causal = false;
   AttentionKernel attention = AttentionKernel::flash;
   std::int64_t m = 0, n = 0, k = 0;

@@ -70,6 +70,8 @@ Framework read_framework(const Layered& section, Framework framework,
   const RenamedKey fp8 = renamed_key("framework", "eight_bit");
   framework.execution.eight_bit = section.word_or(
       uses_old_name(section, fp8, notes) ? fp8.old : fp8.now, framework.execution.eight_bit);
+  framework.execution.eight_bit_attention =
+      section.word_or("fp8_attention", framework.execution.eight_bit_attention);
   framework.execution.context = section.word_or("context", framework.execution.context);
   framework.execution.experts = section.word_or("experts", framework.execution.experts);
   framework.execution.expert_rows = static_cast<int>(

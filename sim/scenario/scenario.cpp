@@ -396,6 +396,15 @@ void check_attention(const Layout& layout, const Device& device, const Layered& 
                   first ? "FlashAttention 1" : "FlashAttention-2", device.attention.kernels));
 }
 
+void check_eight_bit_attention(const Model& model, const Device& device, const Layered& section) {
+  const Execution& runs = model.execution;
+  if (runs.eight_bit_attention == EightBitAttention::none) return;
+  const bool micro = runs.eight_bit == EightBit::transformer_engine_mxfp8;
+  if (micro ? device.attention.mxfp8.has_value() : device.attention.fp8.has_value()) return;
+  section.problem("fp8_attention", fmt::format("the file of the {} has no rates of attention in {}",
+                                               device.name, micro ? "mxfp8" : "fp8"));
+}
+
 // User buffers and symmetric memory are memory of other GPUs, mapped over NVLink
 // (Transformer Engine, userbuffers-host.cpp; PyTorch, CUDASymmetricMemory.cu).
 void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section) {
@@ -560,10 +569,12 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (!problems.empty()) throw InputError{std::move(problems)};
 
   run_with(framework, *model);
+  model->execution.reads_either_order = cluster->device().reads_either_order();
   take_host_times(framework, options);
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);
   check_attention(text.layout, cluster->device(), layout_section);
+  check_eight_bit_attention(*model, cluster->device(), top.section("framework"));
   check_host(text.layout, *cluster, layout_section);
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   check_trouble(trouble, options, gpus, *cluster);

@@ -137,6 +137,8 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
   out.add("context", word(framework.execution.context));
   const Execution bare =
       (preset != nullptr ? preset->framework : framework_of(framework.name)).execution;
+  if (framework.execution.eight_bit_attention != bare.eight_bit_attention)
+    out.add("fp8_attention", word(framework.execution.eight_bit_attention));
   if (framework.execution.experts != bare.experts)
     out.add("experts", word(framework.execution.experts));
   if (framework.execution.expert_rows != bare.expert_rows)

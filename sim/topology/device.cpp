@@ -24,6 +24,8 @@ GemmModel read_gemm(const ObjectReader& reader) {
   model.gradient_share = reader.real_or("gradient_share", 1, share);
   model.block_share = reader.real_or("block_share", 1, share);
   model.row_share = reader.real_or("row_share", 1, share);
+  model.micro_share = reader.real_or("micro_share", 1, share);
+  model.either_order = reader.boolean_or("either_order", false);
   model.sustained = reader.real("sustained", share);
   model.ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536});
   model.fixed = reader.duration("fixed");
@@ -42,11 +44,19 @@ void read_gemms(const ObjectReader& reader, Device& device) {
       continue;
     }
     const ObjectReader gemm = reader.object(key);
-    for (const char* of_fp8 : {"gradient_share", "block_share", "row_share"})
+    for (const char* of_fp8 :
+         {"gradient_share", "block_share", "row_share", "micro_share", "either_order"})
       if (*dtype != DType::fp8 && gemm.has(of_fp8))
         gemm.problem(of_fp8, fmt::format("{} is for fp8 products only", of_fp8));
     device.gemm[static_cast<std::size_t>(*dtype)] = read_gemm(gemm);
   }
+}
+
+GroupedModel read_grouped(const ObjectReader& reader) {
+  return {.attained = reader.real("attained", {.min = 1e-6, .max = 2.0}),
+          .ramp_k = reader.real("ramp_k", {.min = 0, .max = 65536}),
+          .per_group = reader.duration("per_group"),
+          .fixed = reader.duration("fixed")};
 }
 
 AttentionModel read_attention(const ObjectReader& reader) {
@@ -58,6 +68,18 @@ AttentionModel read_attention(const ObjectReader& reader) {
   model.ramp_head_dim = reader.real("ramp_head_dim", {.min = 0, .max = 4096});
   model.causal_efficiency = reader.real("causal_efficiency", share);
   model.fixed = reader.duration("fixed");
+  const auto gain = [&](const char* key) -> std::optional<AttentionModel::EightBit> {
+    if (!reader.has(key)) return std::nullopt;
+    const auto pass = [](const ObjectReader& of) -> AttentionModel::EightBitPass {
+      return {.gain = of.real("gain", {.min = 0.1, .max = 10}),
+              .ramp_tokens = of.real_or("ramp_tokens", 0, {.min = 0, .max = 65536}),
+              .width = of.real_or("width", 0, {.min = -4, .max = 4})};
+    };
+    const ObjectReader of = reader.object(key);
+    return AttentionModel::EightBit{pass(of.object("forward")), pass(of.object("backward"))};
+  };
+  model.fp8 = gain("fp8");
+  model.mxfp8 = gain("mxfp8");
   return model;
 }
 
@@ -179,6 +201,11 @@ Device read_device(const Document& document) {
   device.operand_feed_sm = feed.bandwidth("per_sm");
   device.operand_feed = feed.bandwidth("device");
   read_gemms(top.object("gemm"), device);
+  if (top.has("grouped_gemm")) {
+    const ObjectReader grouped = top.object("grouped_gemm");
+    device.grouped_rows = read_grouped(grouped.object("rows"));
+    device.grouped_depth = read_grouped(grouped.object("depth"));
+  }
   device.attention = read_attention(top.object("attention"));
   if (top.has("flash_attention_1"))
     device.flash_attention_1 = read_attention(top.object("flash_attention_1"));

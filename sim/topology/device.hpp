@@ -41,11 +41,23 @@ struct GemmModel {
   FlopRate peak{};            // dense data-sheet rate
   double attained = 0;        // share of it that the SMs reach on an infinitely large tile and K
   double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/MODEL.md)
-  // Of `attained` in its place, those with scales of blocks: sums are scaled every 128 steps of K.
-  double block_share = 1, row_share = 1;  // ProductScales::blocks, rows
+  // Of `attained` in its place, those with scales of blocks: sums are scaled every 128 steps of K,
+  // or, micro, in the tensor cores.
+  double block_share = 1, row_share = 1, micro_share = 1;  // ProductScales
+  // 8-bit products with scales of tensors: either operand may have either dimension innermost.
+  bool either_order = false;
   double sustained = 0;  // share of it that the power limit allows in a step, on the whole device
   double ramp_k = 0;     // steps of K that filling and draining a tile's pipeline cost
   Duration fixed{};      // launch and tail of one kernel on the device
+};
+
+// Products of experts in one kernel (Kernel::grouping): tiles of one size, clusters of which take
+// whole waves of the SMs (sim/cost/MODEL.md). In 16 bits.
+struct GroupedModel {
+  double attained = 0;   // share of the peak that the SMs reach in a tile
+  double ramp_k = 0;     // steps of K that a tile costs beyond its own
+  Duration per_group{};  // of an SM that turns to the next expert: its descriptors are made anew
+  Duration fixed{};
 };
 
 // Flash attention. Shares are of the bf16 (fp16) peak, long sequences, head dimension 128.
@@ -57,6 +69,16 @@ struct AttentionModel {
   double ramp_head_dim = 0;      // head dimension d reaches (d / (d + this)) / (128 / (128 + this))
   double causal_efficiency = 1;  // of causal against full, beyond the halved work
   Duration fixed{};
+  // Of kernels whose products have 8 bits: their rate over that of 16, with K keys per query and
+  // heads of D features, gain K / (K + ramp_tokens) (D / 128)^width, by pass; with scales of
+  // tensors and of 32 elements. Absent: the device has none.
+  struct EightBitPass {
+    double gain = 0, ramp_tokens = 0, width = 0;
+  };
+  struct EightBit {
+    EightBitPass forward, backward;
+  };
+  std::optional<EightBit> fp8{}, mxfp8{};
 };
 
 // Memory-bound kernels: the share of the data-sheet bandwidth that each kind reaches, counting the
@@ -126,7 +148,8 @@ struct Device {
   Bandwidth operand_feed_sm{};
   Bandwidth operand_feed{};
   std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
-  AttentionModel attention;                                             // the fastest flash kernels
+  std::optional<GroupedModel> grouped_rows, grouped_depth;  // Grouping; absent: as `gemm` has them
+  AttentionModel attention;                                 // the fastest flash kernels
   std::optional<AttentionModel> flash_attention_1, flash_attention_2;
   MemoryModel memory_kernels;
   // What a collective holds of the device while it moves data, in [0, 1]. Absent: the SMs of its
@@ -140,6 +163,10 @@ struct Device {
   const GemmModel* gemm_model(DType dtype) const {
     const auto& model = gemm[static_cast<std::size_t>(dtype)];
     return model ? &*model : nullptr;
+  }
+  bool reads_either_order() const {
+    const GemmModel* const model = gemm_model(DType::fp8);
+    return model != nullptr && model->either_order;
   }
   // Null: the file has no rates of these kernels, or they are unfused.
   const AttentionModel* attention_model(AttentionKernel kernel) const;

@@ -51,6 +51,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
   const RunMachine machine = run_machine(cells);
   const std::string cluster_path = data_folder + "/" + machine.file;
   Cluster cluster = run_cluster(machine, cluster_path, layout);
+  model.execution.reads_either_order = cluster.device().reads_either_order();
   if (layout.attention == AttentionKernel::flash_1 && !cluster.device().flash_attention_1)
     layout.attention = AttentionKernel::flash_2;
   if (layout.attention == AttentionKernel::flash_2 && !cluster.device().flash_attention_2)

@@ -43,8 +43,8 @@ class ExpertPass : BlockPart {
   Value exchange_tokens(const Frame& frame, std::size_t i, const Value& x, std::uint32_t work,
                         std::uint32_t name, Bytes bytes);
   // `weights`, which may be null, go with the tokens.
-  Value exchange_fused(const Frame& frame, std::size_t i, const Value& x, Bytes bytes,
-                       Value* weights, Role role, Bytes weight_bytes);
+  Value exchange_fused(const Frame& frame, std::size_t i, std::uint32_t exchange, const Value& x,
+                       Bytes bytes, Value* weights, Role role, Bytes weight_bytes);
   Value gather_map(const Frame& frame, std::size_t i);
   void move_weights(Value& weights, Role role, Bytes bytes);
   void wait_for_counts(const Frame& frame, std::size_t i, OpId known);

@@ -38,7 +38,7 @@ struct ExpertWork {
   std::uint32_t exchange_name = 0, exchange = none, exchange_weights = none;
   std::uint32_t gather_name = 0, scatter_name = 0, gather = none, scatter = none;
   std::uint32_t gather_weights = none, scatter_weights = none;
-  // Of the dispatcher allgather, the way back; of the others, exchange goes both ways.
+  // The way back of allgather and of fused dispatchers; of alltoall, exchange goes both ways.
   std::uint32_t exchange_back = none, exchange_back_name = 0, exchange_weights_back = none;
   std::uint32_t gather_map = none;  // hybridep
   // Of weighs_at_origin(): the exchange of counts; what stands for an exchange that was kept.

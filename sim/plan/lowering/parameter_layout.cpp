@@ -32,7 +32,8 @@ std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
 // themselves, what is stored holds both.
 int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) const {
   const bool packed = quantized_parameters && layout_.compute_dtype == DType::nvfp4;
-  return both_orders || packed ? 0 : quantized_parameters ? 1 : 2;
+  const int transposed = keeps_one_order(runs_, layout_) ? 0 : 1;
+  return both_orders || packed ? 0 : (quantized_parameters ? 0 : 1) + transposed;
 }
 
 // Of parameters that are not trained, as they are kept.
@@ -51,8 +52,7 @@ void ParameterLayout::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      const bool eight_bits =
-          layout_.eight_bit_parameters && (op.encode_weight || op.encode_saved_weight);
+      const bool eight_bits = layout_.eight_bit_parameters && is_quantized(*op.op, layout_);
       // Both orders take the place of 16 bits where these are what is gathered.
       const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);

@@ -8,9 +8,11 @@
 // Each way has three steps: what comes before the exchange, the exchange, what comes behind it.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "sim/plan/lowering/experts.hpp"
+#include "sim/plan/sharding/eight_bit.hpp"
 
 namespace sim::lowering {
 
@@ -108,14 +110,20 @@ void ExpertPass::intern_fused(const ShardedOp& op, ExpertWork& work) {
   const bool hybrid = layout_.token_dispatcher == TokenDispatcher::hybridep;
   const std::string kernel = fmt::format(".{}", word(layout_.token_dispatcher));
   work.exchange_name = work.exchange_back_name = builder_.name(op.op->name + kernel);
-  work.exchange = work.exchange_back =
-      builder_.collective({.kind = CollectiveKind::all_to_all,
-                           .group = GroupRole::expert,
-                           .dtype = layout_.activation_dtype,
-                           .bytes = dispatch ? op.input : op.output,
-                           .carrier = hybrid ? Carrier::hybridep : Carrier::deepep,
-                           .blocks = layout_.sms_of_dispatch(),
-                           .routing = op.exchanged().routing});
+  Collective tokens{.kind = CollectiveKind::all_to_all,
+                    .group = GroupRole::expert,
+                    .dtype = layout_.activation_dtype,
+                    .bytes = dispatch ? op.input : op.output,
+                    .carrier = hybrid ? Carrier::hybridep : Carrier::deepep,
+                    .blocks = layout_.sms_of_dispatch(),
+                    .routing = op.exchanged().routing};
+  work.exchange_back = builder_.collective(tokens);
+  if (layout_.eight_bit_dispatch) {
+    tokens.bytes = Bytes{std::llround(static_cast<double>(tokens.bytes.count()) *
+                                      dispatched_element / bytes_of(layout_.activation_dtype))};
+    tokens.dtype = DType::fp8;
+  }
+  work.exchange = builder_.collective(tokens);
   if (!hybrid || !dispatch) return;
   work.gather_name = builder_.name(op.op->name + ".all_gather");
   work.gather_map = builder_.collective(
@@ -272,9 +280,9 @@ Value ExpertPass::exchange_to_experts(const Frame& frame, std::size_t i, const V
   if (is_fused(layout_.token_dispatcher)) {
     const Value map = gather_map(frame, i);
     wait_for_counts(frame, i, map.exists() ? map.ready : chosen_);
-    const Value came =
-        exchange_fused(frame, i, x, exchange.whole, dispatch ? &choice_weights_ : nullptr,
-                       Role::choice_weights, exchange.weights_gathered);
+    const Value came = exchange_fused(frame, i, work.exchange, x, exchange.whole,
+                                      dispatch ? &choice_weights_ : nullptr, Role::choice_weights,
+                                      exchange.weights_gathered);
     tensors_.drop(map, Role::saved);
     return came;
   }
@@ -343,12 +351,13 @@ void ExpertPass::move_weights(Value& weights, Role role, Bytes bytes) {
   builder_.writes(weights.buffer, role);
 }
 
-Value ExpertPass::exchange_fused(const Frame& frame, std::size_t i, const Value& x, Bytes bytes,
-                                 Value* weights, Role role, Bytes weight_bytes) {
+Value ExpertPass::exchange_fused(const Frame& frame, std::size_t i, std::uint32_t exchange,
+                                 const Value& x, Bytes bytes, Value* weights, Role role,
+                                 Bytes weight_bytes) {
   const ExpertWork& work = frame.work->ops[i].experts;
   if (weights != nullptr && weights->ready.value != none && runs_beside())
     builder_.wait(Stream::context_comm, weights->ready);
-  const Value came = exchange_tokens(frame, i, x, work.exchange, work.exchange_name, bytes);
+  const Value came = exchange_tokens(frame, i, x, exchange, work.exchange_name, bytes);
   if (weights == nullptr) return came;
   tensors_.drop(*weights, Role::residual);
   *weights = tensors_.allocate(weight_bytes);
@@ -383,8 +392,9 @@ Value ExpertPass::exchange_from_experts(const Frame& frame, std::size_t i, const
   const bool dispatch = op.op->kind == ModelOpKind::dispatch;
   const Bytes own = dispatch ? op.input : op.output;
   if (is_fused(layout_.token_dispatcher))
-    return exchange_fused(frame, i, x, own, dispatch ? &choice_gradient_ : nullptr,
-                          Role::choice_gradient, exchange.weights);
+    return exchange_fused(frame, i, work.exchange_back, x, own,
+                          dispatch ? &choice_gradient_ : nullptr, Role::choice_gradient,
+                          exchange.weights);
   Value tokens = x;
   if (weighs_at_origin(runs_, layout_))
     return work.exchange == none

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/parts.hpp"
 
 namespace sim {
@@ -30,6 +31,28 @@ ScorePasses score_passes(bool forward, bool causal, const AttentionShape& shape)
     passes.elementwise += 8;
   }
   return passes;
+}
+
+// Casts belong to a rank's own tokens; of context-parallel ranks, each of whose steps is a kernel,
+// a share to each.
+void attend_in_eight_bits(const Region& region, Kernel& kernel) {
+  const Execution& runs = region.model->execution;
+  const AttentionCasts casts = attention_casts(runs);
+  const bool forward = kernel.part == AttentionPart::forward;
+  const double tokens = static_cast<double>(kernel.batch * kernel.m);
+  const double keys = static_cast<double>(kernel.k);
+  const double values = static_cast<double>(kernel.values > 0 ? kernel.values : kernel.k);
+  const double outputs = static_cast<double>(kernel.heads) * values;
+  const double inputs = static_cast<double>(kernel.heads) * keys +
+                        static_cast<double>(kernel.kv_heads) * (keys + values);
+  const double all = forward ? casts.inputs * inputs + casts.output * outputs
+                             : casts.output_gradient * outputs + casts.input_gradients * inputs;
+  const bool in_steps = region.layout->context_parallel > 1 && !exchanges_heads(*region.layout);
+  kernel.dtype = DType::fp8;
+  kernel.scales = runs.eight_bit == EightBit::transformer_engine_mxfp8 ? ProductScales::micro
+                                                                       : ProductScales::tensors;
+  kernel.beside = bytes_from(all * tokens / (in_steps ? region.layout->context_parallel : 1));
+  kernel.launches += casts.launches;
 }
 
 }  // namespace
@@ -111,6 +134,8 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.launches = flash ? (forward ? 1 : 3)
                           : (forward ? 3 : 5) + (shape.dropout ? 1 : 0) +
                                 (shape.eager_softmax ? 3 : 0) + (shape.softcap ? 3 : 0);
+  if (flash && attends_in_eight_bits(region.model->execution, *region.layout))
+    attend_in_eight_bits(region, kernel);
   return kernel;
 }
 
@@ -200,9 +225,11 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   plain.backward_elements = 4 * queries + 2 * keys;
   const double tokens = static_cast<double>(region.tokens) / region.tensor;
   ContextAttention made;
-  made.slice = bytes_from(keys * tokens * region.element);
+  const bool eight_bit = attends_in_eight_bits(region.model->execution, *region.layout);
+  made.slice = bytes_from(keys * tokens * (eight_bit ? bytes_of(DType::fp8) : region.element));
   // convert_to_f32: gradients of keys and values are added up, and travel, in fp32.
-  made.gradient_slice = pytorch ? bytes_from(keys * tokens * bytes_of(DType::fp32)) : made.slice;
+  made.gradient_slice =
+      bytes_from(keys * tokens * (pytorch ? bytes_of(DType::fp32) : region.element));
   made.attend = attention_kernel(region, plain, AttentionPart::forward, block);
   made.attend_backward = attention_kernel(region, plain, AttentionPart::backward, block);
   const double share = static_cast<double>(block.n) / static_cast<double>(held);

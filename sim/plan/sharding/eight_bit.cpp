@@ -23,6 +23,19 @@ bool can_be_fused(const ModelOp* before) {
          (before->kind == ModelOpKind::norm || before->kind == ModelOpKind::elementwise);
 }
 
+// The second order of an operand with a scale of the tensor, alone and with a cast. Where products
+// read either order there is none (Transformer Engine at d0067d0d, pytorch/tensor/
+// float8_tensor.py, update_usage; csrc/quantizer.cpp, Float8Quantizer::create_tensor;
+// is_non_tn_fp8_gemm_supported).
+struct Orders {
+  CastPass transpose{.bytes = 2, .launches = 1};
+  CastPass cast_transpose{.bytes = 4, .launches = 1};
+};
+Orders orders_of(const Execution& execution) {
+  if (execution.reads_either_order) return {.transpose = {}, .cast_transpose = cast};
+  return {};
+}
+
 // Transformer Engine 1.11 to 2.1, delayed scaling: scales are known before the tensor is, so a cast
 // is one pass, 2 bytes read, 1 written, and 1 for the transpose where that is made beside
 // (pytorch/module/linear.py, layernorm_linear.py, base.py: grad_output_preprocess).
@@ -32,10 +45,10 @@ bool can_be_fused(const ModelOp* before) {
 //    which moves what each rank has cast of its own tokens.
 // Weights are cast and transposed once per step (is_first_microbatch); parameters that are 8 bits
 // themselves are only transposed.
-EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layout& layout) {
+EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Orders& orders,
+                                 const Layout& layout) {
   const bool scattered = is_split_by_tokens(op, layout);
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
-  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+  const auto& [transpose, cast_transpose] = orders;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   if (!behind_norm) casts.input = scattered ? cast : cast_transpose;
@@ -52,11 +65,11 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layo
 // scale (pytorch/csrc/quantizer.cpp, Float8CurrentScalingQuantizer::quantize_impl); then the cast
 // as with delayed scaling. A norm of its own takes the maximum as it writes 16 bits (extensions/
 // normalization.cpp, FUSED_NORM_AMAX_FP8).
-EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Layout& layout) {
+EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders& orders,
+                              const Layout& layout) {
   constexpr CastPass maximum{.bytes = 2, .launches = 1};
   constexpr CastPass scale{.launches = 1};
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
-  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+  const auto& [transpose, cast_transpose] = orders;
   const bool scattered = is_split_by_tokens(op, layout);
   const auto of_own = [&](bool own, CastPass pass) {
     return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
@@ -134,6 +147,20 @@ EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
   casts.saved_element = casts.gathered_element = order;
   casts.weight_element = 0.5;
   casts.weight_scale_bytes = order - 0.5;
+  return casts;
+}
+
+// torchao's NVFP4 (at 36027d82; prototype/moe_training/nvfp4_training/nvfp4_linear.py): the same
+// two kernels, the first of which takes the maxima of both orders; a weight takes both whenever it
+// is used, for blocks of 16 x 16, and its other order is kept for the input gradient. What tensor
+// ranks gather has 16 bits (pytorch/torchtitan at b5bcd76c, components/quantization/nvfp4.py).
+EightBitCasts torchao_nvfp4() {
+  constexpr double order = operand_bytes_of(DType::nvfp4);
+  constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};
+  EightBitCasts casts;
+  casts.input = casts.gradient = casts.weight = whole;
+  casts.weight_each_time = true;
+  casts.saved_element = order;
   return casts;
 }
 
@@ -253,6 +280,38 @@ bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layou
          execution.eight_bit == EightBit::transformer_engine_blockwise;
 }
 
+bool scales_in_tensor_cores(const ModelOp& op, const Execution& execution, const Layout& layout) {
+  return is_quantized(op, layout) && layout.compute_dtype == DType::fp8 &&
+         (execution.eight_bit == EightBit::transformer_engine_mxfp8 ||
+          execution.eight_bit == EightBit::torchao_mxfp8);
+}
+
+bool attends_in_eight_bits(const Execution& execution, const Layout& layout) {
+  return execution.eight_bit_attention != EightBitAttention::none &&
+         is_quantized(layout.compute_dtype);
+}
+
+AttentionCasts attention_casts(const Execution& execution) {
+  if (execution.eight_bit_attention == EightBitAttention::multi_head) return {};
+  constexpr double one_order = 2 + 1;
+  constexpr double both_orders = 2 + 2 * (1 + mxfp8_block.per_element());
+  constexpr double maximum = 2;
+  if (delays_scaling(execution.eight_bit))
+    return {.inputs = one_order,
+            .output = one_order,
+            .output_gradient = one_order,
+            .input_gradients = one_order,
+            .launches = 2};
+  const double before =
+      execution.eight_bit == EightBit::transformer_engine_mxfp8 ? both_orders : maximum + one_order;
+  return {.inputs = before, .output_gradient = before, .launches = 3};
+}
+
+bool keeps_one_order(const Execution& execution, const Layout& layout) {
+  return layout.compute_dtype == DType::fp8 && execution.reads_either_order &&
+         is_transformer_engine(execution.eight_bit) && !scales_blocks(execution.eight_bit);
+}
+
 bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }
@@ -267,15 +326,20 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
   return execution.eight_bit == EightBit::torchao && zero_stage == 3 && shard_ranks > 1;
 }
 
-EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
-                              const Layout& layout) {
-  if (layout.compute_dtype == DType::nvfp4) return nvfp4(op, layout);
+namespace {
+
+EightBitCasts casts_of_software(const Execution& execution, const ModelOp& op,
+                                const ModelOp* before, const Layout& layout) {
+  const EightBit software = execution.eight_bit;
+  const Orders orders = orders_of(execution);
+  if (layout.compute_dtype == DType::nvfp4)
+    return is_transformer_engine(software) ? nvfp4(op, layout) : torchao_nvfp4();
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   switch (software) {
     case EightBit::transformer_engine:
-      return transformer_engine(op, behind_norm, layout);
+      return transformer_engine(op, behind_norm, orders, layout);
     case EightBit::transformer_engine_tensorwise:
-      return current_scaling(op, behind_norm, layout);
+      return current_scaling(op, behind_norm, orders, layout);
     case EightBit::transformer_engine_blockwise:
       return block_scaling(op, layout, {.elements = 128, .bytes = 4}, {128 * 128, 4});
     case EightBit::transformer_engine_mxfp8:
@@ -283,7 +347,7 @@ EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelO
     case EightBit::torchao_mxfp8:
       return torchao_mxfp8(before, layout);
     case EightBit::transformer_engine_linear:
-      return transformer_engine(op, false, layout);
+      return transformer_engine(op, false, orders, layout);
     case EightBit::torchao:
       return torchao(op, before, layout);
     case EightBit::torchao_rowwise:
@@ -292,6 +356,24 @@ EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelO
       return torchao_rowwise(op, before, layout, true);
   }
   return {};
+}
+
+}  // namespace
+
+EightBitCasts eight_bit_casts(const Execution& execution, const ModelOp& op, const ModelOp* before,
+                              const Layout& layout) {
+  EightBitCasts casts = casts_of_software(execution, op, before, layout);
+  // The output of attention comes in 8 bits.
+  if (execution.eight_bit_attention == EightBitAttention::multi_head && before != nullptr &&
+      before->kind == ModelOpKind::attention && attends_in_eight_bits(execution, layout))
+    casts.input = {};
+  // What came in 8 bits is an operand as it is; the other order is made of it.
+  constexpr CastPass other_order{.bytes = 2 * dispatched_element, .launches = 1};
+  if (layout.eight_bit_dispatch && op.experts > 0) {
+    if (before != nullptr && before->kind == ModelOpKind::dispatch) casts.input = other_order;
+    if (op.split == TensorSplit::row) casts.gradient = other_order;
+  }
+  return casts;
 }
 
 }  // namespace sim

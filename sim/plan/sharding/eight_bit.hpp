@@ -44,6 +44,27 @@ bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Lay
 // gradients of weights, have none that are square (Transformer Engine, Float8BlockScaling).
 bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layout& layout);
 
+// With a scale for each 32 elements of a row, which the tensor cores multiply by (MXFP8).
+bool scales_in_tensor_cores(const ModelOp& op, const Execution& execution, const Layout& layout);
+
+// Transformer Engine's attention in 8 bits, of layers whose linears are not left in 16.
+bool attends_in_eight_bits(const Execution& execution, const Layout& layout);
+
+// What attention in 8 bits casts beside its kernels, in bytes per element: of the queries, keys and
+// values before the forward pass, of its output behind; and backward of the output's gradient
+// before, of the gradients of queries, keys and values behind. Delayed scaling: casts of known
+// scale, and from 8 bits back to 16. Scales of tensors as they are: their maxima before, and the
+// kernels write 16 bits. MXFP8: both orders, likewise. (Transformer Engine at d0067d0d,
+// pytorch/attention/dot_product_attention/backends.py, FusedAttnFunc.)
+struct AttentionCasts {
+  double inputs = 0, output = 0, output_gradient = 0, input_gradients = 0;
+  int launches = 0;  // of each pass
+};
+AttentionCasts attention_casts(const Execution& execution);
+
+// Weights in 8 bits have no transposed copy beside them (Execution::reads_either_order).
+bool keeps_one_order(const Execution& execution, const Layout& layout);
+
 // Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
 // ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
 // alone).
@@ -60,8 +81,13 @@ bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, i
 
 // `before`: the operator whose output is the linear's input, or null.
 // REQUIRES: is_quantized(op, layout).
-EightBitCasts eight_bit_casts(EightBit software, const ModelOp& op, const ModelOp* before,
+EightBitCasts eight_bit_casts(const Execution& execution, const ModelOp& op, const ModelOp* before,
                               const Layout& layout);
+
+// Bytes of an element that a fused dispatcher sends in 8 bits, with a scale of a byte for each 32
+// (Megatron-LM at d98e8a64, moe_dispatch_fwd_dtype mxfp8) or of four for each 128 (DeepEP,
+// README.md): as many.
+inline constexpr double dispatched_element = 1 + 1.0 / 32;
 
 // Of an input in 16 bits that is made again for the weight gradient: the cast along its columns
 // (Megatron-LM, core/extensions/transformer_engine.py, set_save_original_input).

@@ -69,8 +69,7 @@ DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to) {
   if (!is_quantized(op, *region.layout)) return;
-  const EightBitCasts casts =
-      eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
+  const EightBitCasts casts = eight_bit_casts(region.model->execution, op, before, *region.layout);
   const auto& [tokens, out, in] = forward;
   const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
   to.encode_input = encode_kernel(region, op, casts.input, tokens, in);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/parts.hpp"
 #include "sim/program/expert_routing.hpp"
 
@@ -210,6 +211,14 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   const bool all_to_all = layout.token_dispatcher == TokenDispatcher::alltoall;
   exchange.permute = exchange.unpermute =
       pass(all_to_all ? own + exchange.sent : exchange.whole + exchange.came);
+  if (layout.eight_bit_dispatch) {
+    // What comes in 8 bits is copied so; before, a pass casts the rank's own tokens.
+    const double element = dispatched_element / region.element;
+    const double moved = element * static_cast<double>((exchange.whole + exchange.came).count()) +
+                         (1 + element) * static_cast<double>(own.count());
+    exchange.permute = pass(bytes_from(moved));
+    exchange.permute.launches = 2;
+  }
   const bool exchanged = layout.expert_parallel > 1 || layout.expert_tensor() > 1;
   if (weighs_at_origin(region.model->execution, layout))
     shard_titan_way(region, op, exchange);

@@ -110,11 +110,17 @@ void set_kernels_of_products(const Region& region, const ModelOp& op, ShardedOp&
     to.forward->scales = to.input_gradient->scales = ProductScales::blocks;
     to.weight_gradient->scales = ProductScales::rows;
   }
+  if (scales_in_tensor_cores(op, region.model->execution, *region.layout))
+    for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
+      (*product)->scales = ProductScales::micro;
   if (op.experts == 0) return;
   // torch._grouped_mm: a kernel for all experts.
-  if (region.model->execution.experts == ExpertForm::torchtitan)
+  if (region.model->execution.experts == ExpertForm::torchtitan) {
     for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
       (*product)->launches = 1;
+    to.forward->grouping = to.input_gradient->grouping = Grouping::rows;
+    to.weight_gradient->grouping = Grouping::depth;
+  }
   spread_rows(region, *to.forward);
   spread_rows(region, *to.input_gradient);
 }
@@ -332,7 +338,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   to.saved = bytes_from(own * tokens / divisor * padding + input);
   if (is_quantized(op, *region.layout)) {
     const EightBitCasts casts =
-        eight_bit_casts(region.model->execution.eight_bit, op, before, *region.layout);
+        eight_bit_casts(region.model->execution, op, before, *region.layout);
     const std::int64_t kept = to.saved.count() / region.element;
     if (casts.saved_element > 0)
       to.saved = bytes_from(static_cast<double>(kept) * casts.saved_element);
@@ -344,6 +350,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   }
   if (op.kind == ModelOpKind::attention) {
     const bool flash = is_flash(region.layout->attention);
+    // Queries, keys, values and output, as the kernel read and wrote them.
+    if (flash && attends_in_eight_bits(region.model->execution, *region.layout))
+      to.saved = bytes_from(static_cast<double>(to.saved.count()) / region.element);
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
                                                                  region.row, region.element) *

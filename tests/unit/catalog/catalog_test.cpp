@@ -44,7 +44,8 @@ bool is_no_knob(const std::string& path) {
   for (const std::string prefix : {"cluster.change", "cluster.device"})
     if (path.starts_with(prefix + ".") && ends.count(path.substr(prefix.size())) > 0) return true;
   // Asked for, to be refused.
-  for (const char* share : {".gradient_share", ".block_share", ".row_share"})
+  for (const char* share :
+       {".gradient_share", ".block_share", ".row_share", ".micro_share", ".either_order"})
     if (path.ends_with(share) && path.find(".fp8.") == std::string::npos) return true;
   return path == "search" || path == "sweep";
 }

@@ -89,6 +89,33 @@ TEST_CASE("tiles of products that give gradients run at their share of the other
   CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6 / 0.8, 1e-12));
   kernel.scales = ProductScales::rows;
   CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6 / 0.4, 1e-12));
+  device.gemm[static_cast<std::size_t>(DType::bf16)]->micro_share = 0.9;
+  kernel.scales = ProductScales::micro;
+  CHECK_THAT(gemm_tiling(kernel, device).seconds, WithinRel(6.5536e-6 / 0.9, 1e-12));
+}
+
+TEST_CASE("experts in one kernel take tiles of 128 x 256 in pairs, in whole waves", "[cost]") {
+  // Ten experts of 300 rows: 512 each in clusters, 40 blocks of 256 columns on ten SMs: 4 waves of
+  // (1000 + 24) steps at half of 10 TFLOP/s per SM, and a block turns to another expert 4 times.
+  Device device = round_device();
+  device.grouped_rows = GroupedModel{.attained = 0.5,
+                                     .ramp_k = 24,
+                                     .per_group = std::chrono::microseconds(3),
+                                     .fixed = std::chrono::microseconds(7)};
+  Kernel kernel = product(300, 256, 1000);
+  kernel.batch = 10;
+  const Duration apart = kernel_cost(kernel, device).time;
+  kernel.grouping = Grouping::rows;
+  const double tiles = 4 * 1024 * 2.0 * 128 * 256 / 5e12 + 4 * 3e-6;
+  const double power = 2.0 * 300 * 256 * 1000 * 10 / 100e12;
+  const double memory = (300 * 1000 + 1000 * 256 + 300 * 256) * 2.0 * 10 / 1e12;
+  const double sum = std::pow(tiles, 4) + std::pow(power, 4) + std::pow(memory, 4);
+  CHECK_THAT(to_seconds(kernel_cost(kernel, device).time),
+             WithinRel(7e-6 + std::pow(sum, 0.25), 1e-6));
+  CHECK_FALSE(kernel_cost(kernel, device).abreast);
+  // Without a model of its own, and in 8 bits, it is forecast as a kernel for each.
+  kernel.grouping = Grouping::depth;
+  CHECK(kernel_cost(kernel, device).time == apart);
 }
 
 TEST_CASE("compute, memory and power overlap as the fourth root of the sum of fourth powers",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/cost/round_device.hpp"
 
@@ -110,6 +111,23 @@ TEST_CASE("flash attention takes the FLOPs that FlashAttention counts", "[cost]"
              WithinRel(full / 2, 1e-6));
   CHECK_THAT(microseconds(kernel_cost(attention(1280, false, AttentionPart::backward), device)),
              WithinRel(full * 5, 1e-6));
+}
+
+TEST_CASE("flash attention in 8 bits has a gain over 16, and casts behind it", "[cost]") {
+  // 640 keys per query in the mean: a gain of 1.5 * 640 / (640 + 160) = 1.2. Casts: 1 MB at 0.5
+  // TB/s, and two launches of 2 us.
+  Device device = round_device();
+  device.attention.fp8 = AttentionModel::EightBit{
+      .forward = {.gain = 1.5, .ramp_tokens = 160, .width = 0}, .backward = {.gain = 0.8}};
+  Kernel kernel = attention(1280, true, AttentionPart::forward);
+  const double plain = microseconds(kernel_cost(kernel, device));
+  kernel.dtype = DType::fp8;
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(plain / 1.2, 1e-6));
+  kernel.beside = Bytes{1'000'000};
+  kernel.launches = 3;
+  CHECK_THAT(microseconds(kernel_cost(kernel, device)), WithinRel(plain / 1.2 + 2 + 4, 1e-6));
+  kernel.scales = ProductScales::micro;
+  CHECK_THROWS_AS(kernel_cost(kernel, device), InputError);
 }
 
 TEST_CASE("flash attention within a window takes the keys that count, and half a block at its edge",

@@ -64,8 +64,12 @@ TEST_CASE("a fine-tuning of MLPerf has adapters on the attention's linears", "[i
   CHECK(job.layout.compute_dtype == DType::fp8);
   CHECK(job.layout.packed_length == 0);
   CHECK(from_variables(tuning + "export FP8=False\n").layout.compute_dtype == DType::bf16);
-  CHECK(notes(from_variables(tuning + "export FP8_DPA=1\n"), "FP8_DPA"));
-  CHECK_FALSE(notes(from_variables(tuning + "export FP8_DPA=0\n"), "FP8_DPA"));
+  const auto attention = [](const std::string& more) {
+    return from_variables(tuning + more).framework.execution.eight_bit_attention;
+  };
+  CHECK(attention("export FP8_DPA=1\n") == EightBitAttention::dot_product);
+  CHECK(attention("export FP8_DPA=0\n") == EightBitAttention::none);
+  CHECK(attention("export FP8=False\nexport FP8_DPA=1\n") == EightBitAttention::none);
 }
 
 TEST_CASE("GPT-3 of MLPerf needs no MODEL_SIZE", "[interop]") {

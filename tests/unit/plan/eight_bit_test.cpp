@@ -463,3 +463,66 @@ TEST_CASE("Recipes give sound plans", "[plan][eight_bit]") {
         if (!refused) CHECK_NOTHROW(check_plan(make_plan(model, layout)));
       }
 }
+
+TEST_CASE("attention in 8 bits casts what goes in and out, and keeps a byte of each", "[plan]") {
+  Model model = with_recipe(EightBit::transformer_engine);
+  const ShardedModel sixteen = shard(model, eight_bits(1));
+  model.execution.eight_bit_attention = EightBitAttention::dot_product;
+  const ShardedModel eight = shard(model, eight_bits(1));
+  const ShardedOp& before = named(sixteen, "attention");
+  const ShardedOp& op = named(eight, "attention");
+  CHECK(op.forward->dtype == DType::fp8);
+  CHECK(op.forward->scales == ProductScales::tensors);
+  CHECK(op.saved * 2 == before.saved);
+  // Delayed scaling, 3 bytes an element: queries, keys and values before, the output behind.
+  const auto tokens = static_cast<double>(op.forward->batch * op.forward->m);
+  const auto keys = static_cast<double>(op.forward->k);
+  const double output = static_cast<double>(op.forward->heads) * keys;
+  const double inputs = output + 2 * static_cast<double>(op.forward->kv_heads) * keys;
+  CHECK(op.forward->beside == Bytes{std::llround(3 * (inputs + output) * tokens)});
+  CHECK(op.backward->beside == op.forward->beside);
+  CHECK(op.forward->launches == before.forward->launches + 2);
+  // Nothing is cast where the linears exchange 8 bits with it.
+  model.execution.eight_bit_attention = EightBitAttention::multi_head;
+  const ShardedModel whole = shard(model, eight_bits(1));
+  CHECK(named(whole, "attention").forward->beside == Bytes{});
+  CHECK_FALSE(named(whole, "attention_projection").encode_input);
+  CHECK(named(sixteen, "attention_projection").encode_input);
+  // Scales of 32 elements: both orders before, nothing behind.
+  Model micro = with_recipe(EightBit::transformer_engine_mxfp8);
+  micro.execution.eight_bit_attention = EightBitAttention::dot_product;
+  const ShardedModel blocks = shard(micro, eight_bits(1));
+  const ShardedOp& small = named(blocks, "attention");
+  CHECK(small.forward->scales == ProductScales::micro);
+  constexpr double both_orders = 2 + 2 * (1 + 1.0 / 32);
+  CHECK(small.forward->beside == Bytes{std::llround(both_orders * inputs * tokens)});
+  CHECK(named(blocks, "qkv").forward->scales == ProductScales::micro);
+}
+
+TEST_CASE("products that read either order have no transposed copies", "[plan]") {
+  Model model = with_recipe(EightBit::transformer_engine_tensorwise);
+  const ShardedModel hopper = shard(model, eight_bits(1));
+  model.execution.reads_either_order = true;
+  const ShardedModel blackwell = shard(model, eight_bits(1));
+  CHECK(bytes_each(named(hopper, "attention_projection").encode_gradient) == 6);
+  CHECK(bytes_each(named(blackwell, "attention_projection").encode_gradient) == 5);
+  // A weight in 16 bits: one copy in 8 beside it, not two.
+  const auto weights = [](const Model& of) {
+    return weight_bytes(make_plan(of, eight_bits(1))).count();
+  };
+  model.execution.reads_either_order = false;
+  const std::int64_t both = weights(model);
+  model.execution.reads_either_order = true;
+  CHECK(both - weights(model) == elements_of_products(model, eight_bits(1)));
+}
+
+TEST_CASE("torchao's NVFP4 casts a weight for every use, and gathers in 16 bits", "[plan]") {
+  Model model = with_recipe(EightBit::torchao);
+  Layout layout = eight_bits(2);
+  layout.compute_dtype = DType::nvfp4;
+  const ShardedModel sharded = shard(model, layout);
+  const ShardedOp& qkv = named(sharded, "qkv");
+  CHECK(bytes_each(qkv.encode_input) == 2 + 2 + 2 * (0.5 + 1.0 / 16));
+  CHECK(qkv.encodes_weight_each_time);
+  CHECK(qkv.gathered_element == 0);
+}
