@@ -77,8 +77,9 @@ asan: configure-asan
 	cmake --build --preset asan -j $(JOBS) $(if $(ASAN_ONLY),--target $(ASAN_ONLY:%=test_%))
 	@tools/run-tests asan $(ASAN_ONLY)
 
+# FUZZ_ONLY='reader_yaml cluster': these alone are built; all that is built runs.
 fuzz: configure-asan
-	cmake --build --preset asan -j $(JOBS) --target stepcast_fuzzers
+	cmake --build --preset asan -j $(JOBS) --target $(if $(FUZZ_ONLY),$(FUZZ_ONLY:%=fuzz_%),stepcast_fuzzers)
 	@tools/run-fuzzers build/asan $(FUZZ_SECONDS)
 
 # BENCH: options of Google Benchmark, such as --benchmark_filter=REGEX.
