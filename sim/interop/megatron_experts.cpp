@@ -138,15 +138,14 @@ std::string repeated(std::string_view list, std::int64_t times) {
 // ---- What is not modelled.
 
 constexpr std::array expert_keys{
-    KnownKey{"moe_latent_size", Verdict::refused, "",
-             "experts of a narrower hidden state are not modelled"},
-    KnownKey{"moe_paged_stash", Verdict::refused, "", "not modelled"},
+    KnownKey{"moe_paged_stash", Verdict::noted, "",
+             "activations of experts are modelled as kept in tensors of their own"},
     KnownKey{"moe_dispatch_fwd_dtype", Verdict::refused, "",
              "tokens are modelled as sent in the activations' format"},
     KnownKey{"moe_combine_bwd_dtype", Verdict::refused, "",
              "tokens are modelled as sent in the activations' format"},
-    KnownKey{"moe_expert_rank_capacity_factor", Verdict::refused, "",
-             "modelled: no capacity of ranks"},
+    KnownKey{"moe_expert_rank_capacity_factor", Verdict::noted, "",
+             "buffers are modelled as long as the tokens that come"},
     KnownKey{"overlap_dispatch_backward_with_experts_wgrad", Verdict::refused, "", "not modelled"},
     KnownKey{"moe_mlp_glu_interleave_size", Verdict::noted, "",
              "kernels are modelled as without it"},
