@@ -58,8 +58,6 @@ std::vector<Key> experts() {
                   "groups of experts, of which a token chooses some first; 0: none"),
       integer_key("experts.groups_per_token", {0, limits::experts}, "groups", "0",
                   "groups that a token chooses"),
-      integer_key("experts.latent", {0, limits::hidden}, "", "0",
-                  "width of the state that the experts work on; 0: the hidden state"),
       boolean_key("experts.router_bias", "false", "the router has a bias"),
       boolean_key("experts.shared_gate", "false", "each token weighs what the shared experts make"),
       integer_key("latent_attention.query_rank", {0, limits::rank}, "", "0",

@@ -183,14 +183,15 @@ std::optional<Value> Interpreter::builtin(const std::string& name, const Argumen
   return std::nullopt;
 }
 
-// Of objects: to_...() of what builds them gives what is built, which stands for the same.
+// Of objects: what to_...() and get_...() of a builder give stands for what is built.
 Value Interpreter::method(const Value& value, const std::string& name, const Arguments& given,
                           TextPlace place) {
   const Value argument = given.values.empty() ? Value{} : given.values.front();
   if (value.is(Kind::text)) return text_method(value, name, argument, place);
   if (value.is(Kind::list)) return list_method(value, name, given, place);
   if (value.is(Kind::dict)) return dict_method(value, name, given, place);
-  if (value.is(Kind::object) && name.starts_with("to_")) return value;
+  if (value.is(Kind::object) && (name.starts_with("to_") || name.starts_with("get_")))
+    return value;
   return {};
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "sim/config/python_interpreter.hpp"
-#include "sim/config/reader.hpp"
 #include "sim/config/tree.hpp"
 
 namespace sim {
@@ -23,16 +22,13 @@ class TreeWriter {
  public:
   explicit TreeWriter(Tree& tree) : tree_{tree} {}
 
-  void write(const std::string& name, const Value& made, const python::Interpreter& from) {
-    tree_.open({1, 0}, ValueKind::object);
-    tree_.add_key(made.place, name);
+  void write(const Value& made, const python::Interpreter& from) {
     tree_.open(made.place, ValueKind::object);
     tree_.add_key(made.place, "_base");
     tree_.add_scalar(made.place, ValueKind::quoted, made.text);
     entries(made, 0);
     told("_calls", from.calls(), made.place);
     told("_unread", from.unread(), made.place);
-    tree_.close();
     tree_.close();
   }
 
@@ -124,19 +120,34 @@ std::vector<std::string> python_configurations(std::string_view text) {
   return names;
 }
 
-Document Document::evaluate_python(std::string_view text, std::string name,
-                                   const std::string& function, const PythonRules& rules) {
-  auto tree = std::make_unique<Tree>(text, std::move(name));
+EvaluatedPython::EvaluatedPython(std::string_view text, std::string name,
+                                 const std::string& function, const PythonRules& rules)
+    : tree_{std::make_unique<Tree>(text, std::move(name))} {
   try {
-    python::Interpreter interpreter{rules, tree->source(), tree->name()};
+    python::Interpreter interpreter{rules, tree_->source(), tree_->name()};
     const Value made = interpreter.configuration(function);
-    TreeWriter{*tree}.write(function, made, interpreter);
+    TreeWriter{*tree_}.write(made, interpreter);
   } catch (const python::Stopped& stopped) {
-    tree->fail(stopped.place, stopped.what);
+    tree_->fail(stopped.place, stopped.what);
   } catch (const python::TooMuch&) {
-    tree->fail({1, 0}, function + "() makes more values than a recipe has");
+    tree_->fail({1, 0}, function + "() makes more values than a recipe has");
   }
-  return Document{std::move(tree)};
+}
+EvaluatedPython::EvaluatedPython(EvaluatedPython&&) noexcept = default;
+EvaluatedPython::~EvaluatedPython() = default;
+
+void EvaluatedPython::change(std::span<const Change> changes) {
+  for (const Change& change : changes)
+    tree_->change(change);
+}
+
+ObjectReader EvaluatedPython::root_object() const {
+  return ValueReader{tree_.get(), tree_->root()}.object();
+}
+
+void EvaluatedPython::finish() const {
+  tree_->report_unknown_keys();
+  tree_->throw_problems();
 }
 
 }  // namespace sim

@@ -34,7 +34,6 @@
 
 namespace sim {
 
-struct PythonRules;
 class Tree;  // the parsed file: nodes with positions, and the problems found so far
 
 struct IntegerRange {
@@ -178,9 +177,6 @@ class Document {
   static Document load_variables(const std::string& path, std::span<const Definition> definitions);
   static Document parse_flags(std::string_view text, std::string name,
                               std::span<const Definition> definitions);
-  // What a function of a Python file makes (python_recipe.hpp). Throws InputError.
-  static Document evaluate_python(std::string_view text, std::string name,
-                                  const std::string& function, const PythonRules& rules);
   static Document parse_yaml(std::string_view text, std::string name);
   static Document parse_json(std::string_view text, std::string name);
 

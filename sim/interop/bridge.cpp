@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "sim/config/data_files.hpp"
 #include "sim/interop/bridge_keys.hpp"
 #include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/hub_models.hpp"
+#include "sim/interop/layout_report.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/nemo.hpp"
@@ -154,11 +156,11 @@ void change_model(MegatronConfig& config, ImportRequest& request) {
       into = *setting;
     else
       setting.place->problem(fmt::format("is {}; allowed: {} to {}", *setting, least, most));
-    setting = Whole{};
   };
   TransformerShape& shape = *request.model;
   take(config.vocab_size, 1, limits::rows, shape.vocabulary);
   if (!shape.hybrid.exists()) take(config.num_layers, 1, limits::layers, shape.layers);
+  config.num_layers = Whole{};  // which would say that the file describes the model
   take(config.mtp_layers, 0, 16, shape.mtp_layers);
 }
 
@@ -282,9 +284,11 @@ void read_model_section(const ObjectReader& model, bool experts, MegatronConfig&
   read_graph_scope(model, {"cuda_graph_scope", "cuda_graph_modules"}, read);
 }
 
-// `recipe`: the file is what a recipe in Python makes.
-Imported import_settings(const Document& file, const ObjectReader& root, bool recipe,
-                         const ImportRequest& asked) {
+// Of a file, or of what a recipe in Python makes.
+template <class File>
+Imported import_settings(const File& file, const ImportRequest& asked) {
+  constexpr bool recipe = std::is_same_v<File, EvaluatedPython>;
+  const ObjectReader root = file.root_object();
   ImportRequest request = asked;
   Imported read;
   MegatronConfig config;
@@ -324,25 +328,26 @@ Imported import_settings(const Document& file, const ObjectReader& root, bool re
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
-  finish_import(file, root, result);
+  report_layout_problems(root, result);
+  file.finish();
   return result;
 }
 
 }  // namespace
 
 Imported import_bridge(const Document& yaml, const ImportRequest& request) {
-  return import_settings(yaml, yaml.root_object(), false, request);
+  return import_settings(yaml, request);
 }
 
-Imported import_bridge_recipe(const Document& recipe, const std::string& name,
+Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& name,
                               const ImportRequest& request) {
   ImportRequest known = request;
   if (known.gpus == 0) known.gpus = gpus_of_recipe(name);
-  const ObjectReader root = recipe.root_object().object(name);
   // Where the file that names the model is not there.
-  const std::string model = known.model || hub_name(root) ? "" : model_of_recipe(name);
+  const std::string model =
+      known.model || hub_name(recipe.root_object()) ? "" : model_of_recipe(name);
   if (!model.empty()) known.model = load_model(find_data_file("models", model)).shape;
-  return import_settings(recipe, root, true, known);
+  return import_settings(recipe, known);
 }
 
 Imported import_nemo(const Document& yaml, const ImportRequest& request) {

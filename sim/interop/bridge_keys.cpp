@@ -17,6 +17,10 @@ constexpr std::string_view buffers_of_te =
 constexpr std::array model_keys{
     KnownKey{"heterogeneous_block_specs", refused, "",
              "layers of different kinds are not modelled"},
+    KnownKey{"freeze_language_model", refused, "", "frozen parameters are not modelled"},
+    KnownKey{"freeze_vision_*"},
+    KnownKey{"mtp_use_repeated_layer", noted, "",
+             "each depth of multi-token prediction is modelled with weights of its own"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
     KnownKey{"fp8_dot_product_attention", noted, "", "attention is modelled in 16 bits"},
     KnownKey{"fp8_multi_head_attention", noted, "", "attention is modelled in 16 bits"},
@@ -83,10 +87,9 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 87> harmless_model_keys{
+constexpr std::array<std::string_view, 86> harmless_model_keys{
     "_target_",
     "mtp_loss_scaling_factor",
-    "mtp_use_repeated_layer",
     "cpu_offloading_activations",
     "cpu_offloading_double_buffering",
     "fp4_quantizer_factory",

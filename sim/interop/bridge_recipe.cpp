@@ -40,6 +40,12 @@ def apply_flex_dispatcher_backend(model, backend=None):
         model.moe_token_dispatcher_type = "flex"
         model.moe_flex_dispatcher_backend = backend
         model.moe_shared_expert_overlap = False
+
+def set_cuda_graph_modules(model, modules):
+    model.cuda_graph_scope = modules
+
+def clear_cuda_graph_modules(model):
+    model.cuda_graph_scope = []
 )";
 constexpr std::array<std::string_view, 1> opaque{"_perf_precision"};
 
@@ -121,9 +127,10 @@ class RecipeReader {
 
   // Lines that no step depends on, or that do the same either way.
   void unread(const std::string& line) {
-    constexpr std::array<std::string_view, 11> harmless{"if cfg.model.context_parallel_size > 1",
+    constexpr std::array<std::string_view, 12> harmless{"if cfg.model.context_parallel_size > 1",
                                                         "if cfg.model.apply_rope_fusion",
                                                         "if hasattr(cfg.model, \"use_transformer",
+                                                        "if cuda_graph_impl == \"none\" and",
                                                         "cfg.dataset",
                                                         "cfg.tokenizer.",
                                                         "cfg.scheduler",
@@ -225,9 +232,9 @@ std::vector<std::string> recipe_names(const std::string& path) {
   }
 }
 
-Document evaluate_recipe(std::string_view text, const std::string& file, const std::string& name,
-                         bool from_files) {
-  return Document::evaluate_python(text, file, name, rules_of_recipes(from_files));
+EvaluatedPython evaluate_recipe(std::string_view text, const std::string& file,
+                                const std::string& name, bool from_files) {
+  return {text, file, name, rules_of_recipes(from_files)};
 }
 
 int gpus_of_recipe(std::string_view name) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/config/reader.hpp"
+#include "sim/config/python_recipe.hpp"
 #include "sim/interop/megatron_config.hpp"
 
 namespace sim {
@@ -19,8 +19,8 @@ std::vector<std::string> recipe_names(const std::string& path);
 
 // What a recipe makes, as python_recipe.hpp says. `from_files`: with what it imports from beside
 // the file.
-Document evaluate_recipe(std::string_view text, const std::string& file, const std::string& name,
-                         bool from_files);
+EvaluatedPython evaluate_recipe(std::string_view text, const std::string& file,
+                                const std::string& name, bool from_files);
 
 // The GPUs of a recipe by its name, as "..._256gpu_..."; 0: it does not say.
 int gpus_of_recipe(std::string_view name);
@@ -39,7 +39,7 @@ Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& pla
                   MegatronConfig& config);
 
 // `recipe`: of evaluate_recipe().
-Imported import_bridge_recipe(const Document& recipe, const std::string& name,
+Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& name,
                               const ImportRequest& request);
 
 }  // namespace sim

@@ -97,7 +97,6 @@ void read_experts_of_model(const MegatronConfig& config, const SettingProblems& 
   experts.shared_gate = config.shared_expert_gate.value_or(false);
   if (experts.shared_gate && experts.shared_feed_forward == 0)
     problems.problem(config.shared_expert_gate, "is given, but there are no shared experts");
-  experts.latent = problems.size(config.expert_latent, 0, limits::hidden, 0);
   experts.groups = problems.size(config.expert_groups, 0, limits::experts, 0);
   experts.groups_per_token = problems.size(config.expert_groups_per_token, 0, limits::experts, 0);
   if (const std::string problem = expert_groups_problem(experts); !problem.empty())

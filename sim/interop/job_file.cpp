@@ -91,10 +91,8 @@ Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
 Imported from_recipe(const JobFile& job, const ImportRequest& known) {
   const std::string text = read_input(job.file);
   const std::string name = recipe_name(text, job.file, job.recipe);
-  Document python = evaluate_recipe(text, job.file, name, true);
-  SetValues set = set_values(job, false);
-  for (Change& change : set.changes)
-    change.key = name + "." + change.key;
+  EvaluatedPython python = evaluate_recipe(text, job.file, name, true);
+  const SetValues set = set_values(job, false);
   python.change(set.changes);
   return with_notes(import_bridge_recipe(python, name, known), set);
 }

@@ -55,7 +55,7 @@ struct MegatronConfig {
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
-  Whole expert_groups, expert_groups_per_token, expert_latent;
+  Whole expert_groups, expert_groups_per_token;
   Text expert_layers;  // as parse_expert_layers() reads it
   Flag latent_attention;
   Whole q_lora_rank, kv_lora_rank, qk_head_dim, qk_pos_emb_head_dim, v_head_dim;
@@ -191,7 +191,6 @@ void for_each_expert_setting(Config& c, Visit& visit) {
   visit(Spelling{"--moe-router-num-groups", {"model.moe_router_num_groups"}}, c.expert_groups);
   visit(Spelling{"--moe-router-group-topk", {"model.moe_router_group_topk"}},
         c.expert_groups_per_token);
-  visit(Spelling{"--moe-latent-size", {"model.moe_latent_size"}}, c.expert_latent);
   visit(Spelling{"--moe-grouped-gemm", {"model.moe_grouped_gemm"}}, c.grouped_products);
   visit(Spelling{"--moe-permute-fusion", {"model.moe_permute_fusion"}}, c.fused_permutation);
   visit(Spelling{"--moe-expert-capacity-factor", {"model.moe_expert_capacity_factor"}},

@@ -138,6 +138,8 @@ std::string repeated(std::string_view list, std::int64_t times) {
 // ---- What is not modelled.
 
 constexpr std::array expert_keys{
+    KnownKey{"moe_latent_size", Verdict::refused, "",
+             "experts of a narrower hidden state are not modelled"},
     KnownKey{"moe_paged_stash", Verdict::noted, "",
              "activations of experts are modelled as kept in tensors of their own"},
     KnownKey{"moe_dispatch_fwd_dtype", Verdict::refused, "",

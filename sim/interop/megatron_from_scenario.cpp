@@ -167,7 +167,6 @@ class Writer {
     config_.expert_layers = expert_layers_text(experts, shape_.layers);
     config_.expert_parallel = layout_.expert_parallel;
     config_.expert_tensor_parallel = layout_.expert_tensor();
-    if (experts.latent > 0) config_.expert_latent = experts.latent;
     if (experts.groups > 0) {
       config_.expert_groups = experts.groups;
       config_.expert_groups_per_token = experts.groups_per_token;

@@ -57,9 +57,8 @@ class PeftReader {
     read_setting(root_, "load_in_4bit", four);
     read_setting(root_, "load_in_8bit", eight);
     read_setting(root_, "quantization_bit", bits);
-    if (eight.value_or(false)) job_.adapters.frozen_format = FrozenFormat::int8;
-    if (eight.value_or(false) && !adapters)
-      eight.place->problem("weights in 8 bits are modelled beside adapters");
+    if (eight.value_or(false))
+      eight.place->problem("frozen weights in 8 bits are not modelled; modelled: load_in_4bit");
     if (bits && *bits != 4) bits.place->problem(fmt::format("is {}; modelled: 4", *bits));
     if (!qlora && !four.value_or(false) && !bits) return;
     job_.adapters.frozen_format = FrozenFormat::nf4;

@@ -106,10 +106,9 @@ constexpr auto words_of(LoraModule) {
 
 // How frozen weights of linears are kept. nf4: 4 bits, which a kernel turns into 16 wherever they
 // are used (Dettmers et al. 2023, QLoRA).
-enum class FrozenFormat : std::uint8_t { as_trained, nf4, int8 };
+enum class FrozenFormat : std::uint8_t { as_trained, nf4 };
 constexpr auto words_of(FrozenFormat) {
-  return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"},
-                    Word{FrozenFormat::int8, "int8"}};
+  return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"}};
 }
 
 // Adapters of the linears of routed experts (Megatron-Bridge at 067f987d, peft/lora.py): none; one

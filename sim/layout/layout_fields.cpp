@@ -290,7 +290,7 @@ Fields adapters() {
                 "linears that have adapters"),
        &Layout::lora_modules},
       {word_key<FrozenFormat>("lora.base", "as_trained",
-                              "format of frozen weights; nf4: QLoRA's 4 bits; int8: LLM.int8()"),
+                              "format of frozen weights; nf4: QLoRA's 4 bits"),
        &Layout::frozen_format},
       {word_key<ExpertAdapters>("lora.experts", "none",
                                 "adapters of the linears of routed experts, by lora.modules"),

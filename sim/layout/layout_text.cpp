@@ -115,10 +115,8 @@ std::string sentence(const Layout& l) {
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
   line.append(runs_modules_again(l), " ({})", joined(l.recompute_modules));
   line.add(l.trains_adapters(), "{} of rank {} at {}",
-           l.frozen_format == FrozenFormat::nf4    ? "QLoRA"
-           : l.frozen_format == FrozenFormat::int8 ? "LoRA over int8"
-                                                   : "LoRA",
-           l.lora_rank, joined(l.lora_modules));
+           l.frozen_format == FrozenFormat::nf4 ? "QLoRA" : "LoRA", l.lora_rank,
+           joined(l.lora_modules));
   line.append(l.trains_adapters() && l.expert_adapters != ExpertAdapters::none, ", {} of experts",
               l.expert_adapters == ExpertAdapters::each ? "each" : "shared");
   line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);

@@ -95,9 +95,6 @@ struct Experts {
   // A token chooses among the experts of so many groups of them, which it chooses first
   // (DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2). 0: all experts are one group.
   std::int64_t groups = 0, groups_per_token = 0;
-  // Width of the state on which the experts work, between two products that all of them share
-  // (NVIDIA 2025, arXiv:2512.20856, LatentMoE). 0: they work on the hidden state.
-  std::int64_t latent = 0;
   bool in_layer(std::int64_t layer) const {
     return count > 0 && layer >= first_layer && (layer - first_layer) % every == 0;
   }

@@ -20,9 +20,9 @@ class AdapterChecker {
       list_.problem("lora.rank",
                     "lora.rank is {}, which {} tensor-parallel ranks do not share evenly",
                     layout_.lora_rank, layout_.tensor_parallel);
-    if (layout_.frozen_format != FrozenFormat::as_trained && is_quantized(layout_.compute_dtype))
-      list_.problem("lora.base", "lora.base is {} with {} products; allowed: bf16, fp16",
-                    word(layout_.frozen_format), word(layout_.compute_dtype));
+    if (layout_.frozen_format == FrozenFormat::nf4 && is_quantized(layout_.compute_dtype))
+      list_.problem("lora.base", "lora.base is nf4 with {} products; allowed: bf16, fp16",
+                    word(layout_.compute_dtype));
     if (layout_.optimizer == OptimizerKind::muon)
       list_.problem("optimizer",
                     "optimizer is muon with lora.rank, which is not modelled; allowed: "

@@ -28,7 +28,7 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
       return sim::import_accelerate(Document::parse(text, "a.yaml", Syntax::yaml), "", request);
     case 'p': {
       const std::string name = sim::recipe_name(text, "a.py", "");
-      const Document made = sim::evaluate_recipe(text, "a.py", name, false);
+      const sim::EvaluatedPython made = sim::evaluate_recipe(text, "a.py", name, false);
       return sim::import_bridge_recipe(made, name, request);
     }
     case 'u':

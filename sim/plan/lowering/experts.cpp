@@ -35,9 +35,8 @@ Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
   tensors_.drop(scores, Role::input);
   BufferId choice = tensors_.allocate_buffer(op.saved - x.bytes);
   builder_.writes(choice, Role::saved);
-  const bool narrows = frame.shape->ops[i + 1].op->kind == ModelOpKind::linear;
-  choice_weights_ = tensors_.allocate(  // dispatch stands behind it
-      frame.shape->ops[narrows ? i + 2 : i + 1].experts->weights);
+  choice_weights_ =
+      tensors_.allocate(frame.shape->ops[i + 1].experts->weights);  // dispatch stands behind it
   choice_weights_.ready = chosen;
   builder_.writes(choice_weights_.buffer, Role::choice_weights);
   if (!frame.keep) {

@@ -37,11 +37,8 @@ int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) 
 
 // Of parameters that are not trained, as they are kept.
 std::int64_t ParameterLayout::frozen_bytes(const ShardedOp& op, int bytes_each) const {
-  const FrozenFormat format =
-      is_linear_of_layer(*op.op) ? layout_.frozen_format : FrozenFormat::as_trained;
-  const double each = format == FrozenFormat::nf4    ? nf4_bytes
-                      : format == FrozenFormat::int8 ? int8_bytes
-                                                     : bytes_each;
+  const bool nf4 = layout_.frozen_format == FrozenFormat::nf4 && is_linear_of_layer(*op.op);
+  const double each = nf4 ? nf4_bytes : bytes_each;
   return std::llround(static_cast<double>(op.frozen_parameters) * each);
 }
 

@@ -123,20 +123,6 @@ void keep_in_nf4(const Region& region, ShardedOp& to) {
   to.encodes_weight_each_time = true;
 }
 
-// bitsandbytes at 95f9af30, autograd/_functions.py, MatMul8bitLt. Forward, inputs become fp16 (read
-// 16 bits, write 16), then integers (16, 8), and the sums of the product fp16 (32, 16), then the
-// format of the inputs (16, 16); backward, weights get 16 bits (8, 16) and are scaled (16, 16).
-void keep_in_int8(const Region& region, ShardedOp& to) {
-  constexpr double per_input = (2.0 + 2 + 2 + 1) / 2, per_output = (4.0 + 2 + 2 + 2) / 2;
-  const auto elements = static_cast<double>(to.frozen_parameters);
-  to.encode_weight = memory_kernel(OpKind::elementwise, region, *to.op,
-                                   per_input * static_cast<double>(to.whole_input.count()) +
-                                       per_output * static_cast<double>(to.whole_output.count()));
-  to.encode_saved_weight = memory_kernel(OpKind::elementwise, region, *to.op,
-                                         elements * (int8_bytes + 3 * region.element));
-  to.encodes_weight_each_time = true;
-}
-
 }  // namespace
 
 std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op) {
@@ -195,8 +181,6 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   to.saved = {};  // its input was for the weight gradient
   if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
     keep_in_nf4(region, to);
-  if (region.layout->frozen_format == FrozenFormat::int8 && is_linear_of_layer(op))
-    keep_in_int8(region, to);
   if (!has_adapter(block, op, *region.layout)) return;
   if (op.experts == 0)
     to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));

@@ -31,8 +31,5 @@ void freeze(const Region& region, const Block& block, ShardedOp& to);
 // Bytes of a frozen weight of a linear in nf4: 4 bits, a scale of 8 bits for each 64, and one of 32
 // bits for each 256 of these (QLoRA, section 3, double quantization).
 constexpr double nf4_bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
-// In LLM.int8() (Dettmers et al. 2022, arXiv:2208.07339; bitsandbytes at 95f9af30,
-// autograd/_functions.py, MatMul8bitLt): 8 bits; the scale of 32 bits for each row is left out.
-constexpr double int8_bytes = 1;
 
 }  // namespace sim

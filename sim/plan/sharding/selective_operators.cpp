@@ -54,7 +54,7 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   if (!layout.trains_adapters()) return end - 1;
   const bool adapts = has_adapter(layer, last, layout);
   if (adapts && layout.tensor_parallel > 1) return all;  // its sum over the ranks comes in between
-  return adapts || layout.frozen_format != FrozenFormat::as_trained ? end : end - 1;
+  return adapts || layout.frozen_format == FrozenFormat::nf4 ? end : end - 1;
 }
 
 bool ends_in_adapter(const Block& layer, std::size_t end, const Execution& execution,

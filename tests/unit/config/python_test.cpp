@@ -7,15 +7,15 @@
 
 namespace {
 
-sim::Document evaluated(std::string_view text, const std::string& name,
-                        const sim::PythonRules& rules = {}) {
-  return sim::Document::evaluate_python(text, "a.py", name, rules);
+sim::EvaluatedPython evaluated(std::string_view text, const std::string& name,
+                               const sim::PythonRules& rules = {}) {
+  return {text, "a.py", name, rules};
 }
 
 // What cfg.x is after `lines`.
 std::string x_after(const std::string& lines) {
-  const sim::Document document = evaluated("def a():\n  cfg = base()\n" + lines, "a");
-  const sim::ObjectReader a = document.root_object().object("a");
+  const sim::EvaluatedPython document = evaluated("def a():\n  cfg = base()\n" + lines, "a");
+  const sim::ObjectReader a = document.root_object();
   if (!a.has("x")) return "none";
   if (a.find("x")->is_list()) return fmt::format("{} entries", a.list("x").size());
   return a.find("x")->peek_text().value_or("object");
@@ -66,8 +66,8 @@ TEST_CASE("Python: a configuration is what a function makes", "[config]") {
         std::vector<std::string>{"first_8gpu_config", "second"});
   std::string sound{recipe};
   sound.replace(sound.find("on=True, 3"), 10, "3, on=True");
-  const sim::Document document = evaluated(sound, "first_8gpu_config");
-  const sim::ObjectReader first = document.root_object().object("first_8gpu_config");
+  const sim::EvaluatedPython document = evaluated(sound, "first_8gpu_config");
+  const sim::ObjectReader first = document.root_object();
   CHECK(first.text("_base") == "base_config");
   const sim::ObjectReader model = first.object("model");
   CHECK(model.real("ratio", {0, 1}) == 0.5);
@@ -87,8 +87,8 @@ TEST_CASE("Python: a configuration is what a function makes", "[config]") {
   CHECK(first.list("_calls").front().text() == "_helper");
   CHECK(first.list("_unread").front().text() == "if cfg.model.unheard_of:");
   CHECK(first.object("env_vars").integer("A", {0, 10}) == 1);
-  const sim::Document second = evaluated(sound, "second");
-  CHECK(second.root_object().object("second").object("model").integer("layers", {0, 100}) == 8);
+  const sim::EvaluatedPython second = evaluated(sound, "second");
+  CHECK(second.root_object().object("model").integer("layers", {0, 100}) == 8);
 }
 
 TEST_CASE("Python: expressions and statements are evaluated", "[config]") {
@@ -130,8 +130,8 @@ def a():
     known(cfg)
     return cfg
 )";
-  const sim::Document document = evaluated(text, "a", {.prelude = prelude});
-  const sim::ObjectReader a = document.root_object().object("a");
+  const sim::EvaluatedPython document = evaluated(text, "a", {.prelude = prelude});
+  const sim::ObjectReader a = document.root_object();
   CHECK(a.object("model").list("layout").size() == 2);
   CHECK(a.text("by") == "prelude");
   CHECK_FALSE(a.has("_calls"));
@@ -142,7 +142,7 @@ TEST_CASE("Python: problems have the place of the value, and broken text is left
   const std::string said = problems_of([&] {
     const sim::Document document =
         evaluated("def a():\n    cfg = b()\n    cfg.model.layers = 'four'\n", "a");
-    const sim::ObjectReader a = document.root_object().object("a");
+    const sim::ObjectReader a = document.root_object();
     static_cast<void>(a.text("_base"));
     static_cast<void>(a.object("model").integer("layers", {0, 10}));
     document.finish();

@@ -459,7 +459,6 @@ TEST_CASE("random mixtures of experts come back from Megatron-LM and Megatron-Br
     shape.experts.shared_feed_forward = 256 * dice.below(3);
     shape.experts.first_layer = dice.below(static_cast<int>(shape.layers));
     shape.experts.every = 1 + dice.below(5);
-    shape.experts.latent = 128 * dice.below(2);
     if (dice.below(4) == 0) shape.experts = {};
     if (dice.coin()) {
       shape.latent = {.query_rank = 128 * dice.below(3),

@@ -174,8 +174,7 @@ TEST_CASE("what is written of experts and latent attention is read back", "[mode
                    .feed_forward = 96,
                    .shared_feed_forward = 40,
                    .first_layer = 2,
-                   .every = 3,
-                   .latent = 32};
+                   .every = 3};
   REQUIRE(from_yaml(transformer_yaml(shape, 0)).shape == shape);
   shape.latent.query_rank = 0;
   shape.experts = {};

@@ -36,11 +36,7 @@ TransformerShape patterned(const std::string& pattern) {
   if (shape.hybrid.has(Mixer::gated_delta_net))
     shape.hybrid.delta_net = {.key_heads = 4, .value_heads = 8, .key_dim = 8, .value_dim = 16};
   if (shape.hybrid.has(FeedForward::experts))
-    shape.experts = {.count = 8,
-                     .per_token = 2,
-                     .feed_forward = 32,
-                     .shared_feed_forward = 16,
-                     .latent = shape.layers % 2 == 0 ? 24 : 0};
+    shape.experts = {.count = 8, .per_token = 2, .feed_forward = 32, .shared_feed_forward = 16};
   REQUIRE(hybrid_problem(shape).empty());
   return shape;
 }

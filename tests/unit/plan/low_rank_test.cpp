@@ -136,22 +136,6 @@ TEST_CASE("of QLoRA frozen linears have 4 bits and are made 16 for each use", "[
   CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
 }
 
-TEST_CASE("of LLM.int8() frozen linears have 8 bits", "[plan][lora]") {
-  const Model model = test::transformer(1);
-  Layout layout = lora();
-  const std::int64_t sixteen =
-      bytes_of(test::checked_plan(model, layout).programs[0], BufferCategory::weights);
-  layout.frozen_format = FrozenFormat::int8;
-  const Program program = test::checked_plan(model, layout).programs[0];
-  std::int64_t linears = 0;
-  for (const Block& layer : model.layers)
-    for (const ModelOp& op : layer.ops)
-      if (op.kind == ModelOpKind::linear) linears += op.weights;
-  CHECK(sixteen - bytes_of(program, BufferCategory::weights) == linears);
-  // Inputs and outputs forward, weights backward.
-  CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
-}
-
 namespace {
 
 // Two tokens of 256 choices each over 8 experts on `ranks` ranks.
@@ -364,14 +348,13 @@ TEST_CASE("random layouts of fine-tunings give sound plans under every framework
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Layout layout = test::random_layout(seed);
     layout.lora_rank = seed % 3 == 0 ? 0 : 8;
-    if (seed % 4 == 1 && layout.lora_rank > 0)
-      layout.frozen_format = seed % 8 == 1 ? FrozenFormat::nf4 : FrozenFormat::int8;
+    if (seed % 4 == 1 && layout.lora_rank > 0) layout.frozen_format = FrozenFormat::nf4;
     if (seed % 5 == 2 && layout.lora_rank > 0) layout.lora_modules = {LoraModule::linear_qkv};
     if (seed % 7 == 3) layout.packed_length = 32;
     if (layout.compute_dtype == DType::fp8 && seed % 2 == 0) layout.compute_dtype = DType::nvfp4;
     if (seed % 3 == 1) layout.first_bf16_layers = layout.last_bf16_layers = 1;
     layout.overlap_tensor_products = false;
-    if (layout.frozen_format != FrozenFormat::as_trained || layout.compute_dtype == DType::bf16) {
+    if (layout.frozen_format == FrozenFormat::nf4 || layout.compute_dtype == DType::bf16) {
       layout.compute_dtype = DType::bf16;
       layout.eight_bit_parameters = false;
       layout.first_bf16_layers = layout.last_bf16_layers = 0;

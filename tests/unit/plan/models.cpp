@@ -192,7 +192,6 @@ Model mixture(int kind, int layers) {
   if (kind == 1) {
     shape.experts.shared_feed_forward = 32;
     shape.experts.first_layer = 1;
-    shape.experts.latent = 24;
     shape.latent = {
         .query_rank = 16, .key_value_rank = 8, .plain_dim = 8, .rotary_dim = 4, .value_dim = 8};
     shape.head_dim = 12;
