@@ -94,6 +94,7 @@ std::optional<Value> Interpreter::builtin(const std::string& name, const Argumen
   const std::size_t count = all.size();
   if (name == "copy.deepcopy" || name == "deepcopy" || name == "copy.copy")
     return count == 1 ? values_.copy(all[0]) : Value{};
+  if (name == "cast" && count == 2) return all[1];
   if (name == "isinstance" && count == 2) {
     const std::optional<bool> holds = is_instance(all[0], all[1]);
     return holds ? boolean_at(*holds, place) : Value{};

@@ -146,22 +146,49 @@ Text hub_name(const ObjectReader& root) {
   return name;
 }
 
-// What a recipe changes of the model that it names.
+// Defaults of the class that a recipe fills (models/hybrid/hybrid_provider.py at 067f987d); its
+// vocabulary is the tokenizer's.
+void fill_provider(const ObjectReader& root, MegatronConfig& config) {
+  const auto model = root.find("model");
+  if (!model || !model->is_object()) return;
+  if (model->object().text_or("_target_", "") != "HybridModelProvider") return;
+  const auto fill = [](auto& setting, const auto& value) {
+    if (!setting) setting = value;
+  };
+  fill(config.normalization, std::string{"RMSNorm"});
+  fill(config.position_embedding_type, std::string{"none"});
+  for (Flag* off : {&config.add_bias_linear, &config.share_embeddings})
+    fill(*off, false);
+  for (Real* dropout : {&config.hidden_dropout, &config.attention_dropout})
+    fill(*dropout, 0.0);
+  fill(config.mamba_num_groups, std::int64_t{8});
+  if (const auto tokenizer = root.find("tokenizer");
+      tokenizer && tokenizer->is_object() && !config.vocab_size)
+    read_setting(tokenizer->object(), "vocab_size", config.vocab_size);
+}
+
+// What a recipe changes of a model that is known by its name.
 void change_model(MegatronConfig& config, ImportRequest& request) {
   namespace limits = transformer_limits;
-  if (!request.model || config.hidden_size) return;
-  const auto take = [](Whole& setting, std::int64_t least, std::int64_t most, std::int64_t& into) {
+  if (!request.model) return;
+  const auto take = [](const Whole& setting, std::int64_t least, std::int64_t most,
+                       std::int64_t& into) {
     if (!setting) return;
     if (*setting >= least && *setting <= most)
       into = *setting;
-    else
+    else if (setting.place)
       setting.place->problem(fmt::format("is {}; allowed: {} to {}", *setting, least, most));
   };
   TransformerShape& shape = *request.model;
-  take(config.vocab_size, 1, limits::rows, shape.vocabulary);
-  if (!shape.hybrid.exists()) take(config.num_layers, 1, limits::layers, shape.layers);
-  config.num_layers = Whole{};  // which would say that the file describes the model
   take(config.mtp_layers, 0, 16, shape.mtp_layers);
+  if (!config.hidden_size) {
+    take(config.vocab_size, 1, limits::rows, shape.vocabulary);
+    if (!shape.hybrid.exists())
+      take(config.num_layers, shape.experts.first_layer + 1, limits::layers, shape.layers);
+  }
+  // They would say that the file describes the model.
+  config.num_layers = Whole{};
+  config.hybrid_layer_pattern = config.hybrid_override_pattern = Text{};
 }
 
 // Of the section optimizer: what Megatron-LM's flags say, too (recipes/utils/optimizer_utils.py at
@@ -298,6 +325,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   spell_layers(config);
   if (recipe) {
     take_hub_model(hub_name(root), request, read);
+    fill_provider(root, config);
     change_model(config, request);
   }
   const bool experts =
