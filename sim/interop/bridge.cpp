@@ -322,10 +322,14 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   for_each_setting(config,
                    [&](const Spelling& name, auto& setting) { read_bridge(root, name, setting); });
   read_optimizer(root, config);
+  // As an enumeration of Python: AttnBackend.flash.
+  if (config.attention_backend && (*config.attention_backend).starts_with("AttnBackend."))
+    config.attention_backend.value->erase(0, std::string_view{"AttnBackend."}.size());
   spell_layers(config);
   if (recipe) {
     take_hub_model(hub_name(root), request, read);
     fill_provider(root, config);
+    if (!config.offload_activations) config.offload_layers = Whole{};  // cpu_offloading's
     change_model(config, request);
   }
   const bool experts =
@@ -356,6 +360,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   result.graph_scope = read.graph_scope;
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
+  file.finish();
   report_layout_problems(root, result);
   file.finish();
   return result;

@@ -87,8 +87,9 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 86> harmless_model_keys{
+constexpr std::array<std::string_view, 87> harmless_model_keys{
     "_target_",
+    "high_priority_a2a_comm_stream",
     "mtp_loss_scaling_factor",
     "cpu_offloading_activations",
     "cpu_offloading_double_buffering",
@@ -285,6 +286,7 @@ constexpr std::array optimizer_keys{
     KnownKey{"lr*"},
     KnownKey{"min_lr"},
     KnownKey{"decoupled_*"},
+    KnownKey{"lion_*"},
     KnownKey{"muon_*"},
     KnownKey{"sgd_momentum"},
     KnownKey{"weight_decay*"},

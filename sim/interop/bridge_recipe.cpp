@@ -91,8 +91,6 @@ constexpr std::array recipe_models{RecipeModel{"llama3_8b_", "llama-3.1-8b"},
                                    RecipeModel{"nemotronh_56b_", "nemotron-h-56b"},
                                    RecipeModel{"nemotron_3_nano_4b_", ""},
                                    RecipeModel{"nemotron_3_nano_", "nemotron-3-nano"},
-                                   RecipeModel{"nemotron_3_super_", "nemotron-3-super"},
-                                   RecipeModel{"nemotron_3_ultra_", "nemotron-3-ultra"},
                                    RecipeModel{"gpt_oss_20b_", "gpt-oss-20b"},
                                    RecipeModel{"gpt_oss_120b_", "gpt-oss-120b"},
                                    RecipeModel{"kimi_k2_", "kimi-k2"}};
@@ -107,6 +105,8 @@ class RecipeReader {
     for (Flag* on : {&config_.distributed_optimizer, &config_.overlap_grad_reduce,
                      &config_.overlap_param_gather, &config_.average_in_collective})
       if (!*on) *on = true;
+    // Every bridge of a model with experts sets it (models/conversion at 067f987d).
+    if (!config_.token_dispatcher) config_.token_dispatcher = std::string{"alltoall"};
     common(base);
     calls();
     precision();

@@ -80,8 +80,6 @@ constexpr std::array models{
     HubModel{"gemma-2-27b", "gemma-2-27b"},
     HubModel{"nvidia-nemotron-3-nano-30b-a3b", "nemotron-3-nano"},
     HubModel{"nvidia-nemotron-3.5-lightning-30b-a3b", "nemotron-3-nano"},
-    HubModel{"nvidia-nemotron-3-super-120b-a12b", "nemotron-3-super"},
-    HubModel{"nvidia-nemotron-3-ultra-550b-a55b", "nemotron-3-ultra"},
     HubModel{"ernie-4.5-0.3b-pt", "ernie-4.5-0.3b"},
 };
 

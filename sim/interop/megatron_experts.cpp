@@ -142,6 +142,8 @@ constexpr std::array expert_keys{
              "experts of a narrower hidden state are not modelled"},
     KnownKey{"moe_paged_stash", Verdict::noted, "",
              "activations of experts are modelled as kept in tensors of their own"},
+    KnownKey{"moe_paged_stash_buffer_size_factor_cpu"},
+    KnownKey{"moe_paged_stash_buffer_size_factor_cuda"},
     KnownKey{"moe_dispatch_fwd_dtype", Verdict::refused, "",
              "tokens are modelled as sent in the activations' format"},
     KnownKey{"moe_combine_bwd_dtype", Verdict::refused, "",
