@@ -140,7 +140,7 @@ def a():
 
 TEST_CASE("Python: problems have the place of the value, and broken text is left out", "[config]") {
   const std::string said = problems_of([&] {
-    const sim::Document document =
+    const sim::EvaluatedPython document =
         evaluated("def a():\n    cfg = b()\n    cfg.model.layers = 'four'\n", "a");
     const sim::ObjectReader a = document.root_object();
     static_cast<void>(a.text("_base"));
