@@ -8,18 +8,49 @@
 #include <vector>
 
 #include "sim/base/near_names.hpp"
+#include "sim/config/input_log.hpp"
+#include "sim/config/python_recipe.hpp"
 
 namespace sim {
 namespace {
 
-std::vector<std::string> recipes_of(const ObjectReader& file) {
-  std::vector<std::string> names;
-  for (const std::string& name : file.keys()) {
-    const ObjectReader function = file.object(name);
-    function.ignore_unknown();  // what is not known of the one that is read is told
-    if (function.has("_base") && !name.starts_with('_')) names.push_back(name);
-  }
-  return names;
+// What stands in the place of Megatron-Bridge's own functions, whose files need not be there.
+constexpr std::string_view prelude = R"(
+def _pretrain_common():
+    cfg = pretrain_common()
+    cfg.mixed_precision = "bf16_mixed"
+    cfg.comm_overlap = None
+    return cfg
+
+def _sft_common():
+    cfg = sft_common()
+    cfg.mixed_precision = "bf16_mixed"
+    cfg.comm_overlap = None
+    return cfg
+
+def _peft_common():
+    cfg = peft_common()
+    cfg.peft = LoRA()
+    cfg.mixed_precision = "bf16_mixed"
+    cfg.comm_overlap = None
+    return cfg
+
+def apply_flex_dispatcher_backend(model, backend=None):
+    if backend == "deepep" or backend == "hybridep":
+        model.moe_token_dispatcher_type = "flex"
+        model.moe_flex_dispatcher_backend = backend
+        model.moe_shared_expert_overlap = False
+
+def set_cuda_graph_modules(model, modules):
+    model.cuda_graph_scope = modules
+
+def clear_cuda_graph_modules(model):
+    model.cuda_graph_scope = []
+)";
+constexpr std::array<std::string_view, 1> opaque{"_perf_precision"};
+
+PythonRules rules_of_recipes(bool from_files) {
+  return {.prelude = prelude, .opaque = opaque, .modules = "recipes", .from_files = from_files};
 }
 
 struct Precision {
@@ -58,45 +89,56 @@ constexpr std::array recipe_models{RecipeModel{"llama3_8b_", "llama-3.1-8b"},
                                    RecipeModel{"moonlight_16b_", "moonlight-16b-a3b"},
                                    RecipeModel{"nemotronh_8b_", "nemotron-h-8b"},
                                    RecipeModel{"nemotronh_56b_", "nemotron-h-56b"},
-                                   RecipeModel{"nemotron_3_nano_", "nemotron-3-nano"}};
+                                   RecipeModel{"nemotron_3_nano_4b_", ""},
+                                   RecipeModel{"nemotron_3_nano_", "nemotron-3-nano"},
+                                   RecipeModel{"gpt_oss_20b_", "gpt-oss-20b"},
+                                   RecipeModel{"gpt_oss_120b_", "gpt-oss-120b"},
+                                   RecipeModel{"kimi_k2_", "kimi-k2"}};
 
 class RecipeReader {
  public:
-  RecipeReader(const RecipeChain& chain, MegatronConfig& config, Imported& result)
-      : chain_{chain}, config_{config}, result_{result} {}
+  RecipeReader(const ObjectReader& root, MegatronConfig& config, Imported& result)
+      : root_{root}, config_{config}, result_{result} {}
 
   void read() {
-    const std::string base = chain_.base();
+    const std::string base = root_.text("_base");
     for (Flag* on : {&config_.distributed_optimizer, &config_.overlap_grad_reduce,
                      &config_.overlap_param_gather, &config_.average_in_collective})
       if (!*on) *on = true;
+    // Every bridge of a model with experts sets it (models/conversion at 067f987d).
+    if (!config_.token_dispatcher) config_.token_dispatcher = std::string{"alltoall"};
     common(base);
-    helpers();
+    calls();
     precision();
     if (base.find("sft_") != std::string::npos || base.find("peft_") != std::string::npos)
       note("dataset",
            "the lengths of packed sequences are not in the file: layout.packing.lengths");
-    if (base != "_pretrain_common" && base != "_sft_common" && base != "_peft_common")
+    if (base != "pretrain_common" && base != "sft_common" && base != "peft_common")
       note("recipe", fmt::format("what {}() sets beside Megatron-Bridge's common settings is not "
                                  "read",
                                  base));
-    for (const ObjectReader& layer : chain_.layers())
-      if (layer.has("_unread"))
-        for (const ValueReader& line : layer.list("_unread"))
-          unread(line.text());
+    if (root_.has("_unread"))
+      for (const ValueReader& line : root_.list("_unread"))
+        unread(line.text());
   }
 
  private:
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
-  // Conditions on what kind of adapters is asked for hold for the one that is read.
+  // Lines that no step depends on, or that do the same either way.
   void unread(const std::string& line) {
-    constexpr std::array<std::string_view, 6> harmless{"if isinstance(peft_scheme",
-                                                       "if cfg.model.context_parallel_size > 1",
-                                                       "cfg.dataset.",
-                                                       "opt_cfg, scheduler",
-                                                       "opt_config, scheduler",
-                                                       "from megatron."};
+    constexpr std::array<std::string_view, 12> harmless{"if cfg.model.context_parallel_size > 1",
+                                                        "if cfg.model.apply_rope_fusion",
+                                                        "if hasattr(cfg.model, \"use_transformer",
+                                                        "if cuda_graph_impl == \"none\" and",
+                                                        "cfg.dataset",
+                                                        "cfg.tokenizer.",
+                                                        "cfg.scheduler",
+                                                        "cfg.checkpoint",
+                                                        "cfg.logger",
+                                                        "cfg.rng",
+                                                        "cfg.env_vars",
+                                                        "cfg.optimizer = "};
     const bool none = std::ranges::any_of(
         harmless, [&](std::string_view begin) { return line.starts_with(begin); });
     if (!none) note("recipe", "not read: " + line);
@@ -104,32 +146,20 @@ class RecipeReader {
 
   // recipes/common.py.
   void common(std::string_view base) {
-    const bool trains = base == "_pretrain_common";
-    if (!trains && base != "_sft_common" && base != "_peft_common") return;
+    const bool trains = base == "pretrain_common";
+    if (!trains && base != "sft_common" && base != "peft_common") return;
     if (!config_.micro_batch_size) config_.micro_batch_size = trains ? 2 : 1;
     if (!config_.global_batch_size) config_.global_batch_size = trains ? 32 : 128;
     if (!config_.seq_length) config_.seq_length = trains ? 4096 : 2048;
   }
 
-  // training/flex_dispatcher_backend.py.
-  void dispatcher() {
-    if (!config_.flex_backend) return;
-    config_.token_dispatcher = std::string{"flex"};
-    config_.overlap_shared_experts = false;
-  }
-
-  void helpers() {
-    for (const ObjectReader& layer : chain_.layers())
-      if (layer.has("_calls")) calls(layer);
-  }
-
-  void calls(const ObjectReader& layer) {
-    for (const ValueReader& call : layer.list("_calls")) {
+  // Helpers whose files are not there.
+  void calls() {
+    if (!root_.has("_calls")) return;
+    for (const ValueReader& call : root_.list("_calls")) {
       const std::string name = call.text();
       if (name.ends_with("_benchmark_common"))
         benchmark();
-      else if (name == "apply_flex_dispatcher_backend")
-        dispatcher();
       else if (name != "_enable_overlap_param_gather_with_optimizer_step")
         note("recipe", fmt::format("not read: what {}() sets", name));
     }
@@ -143,11 +173,7 @@ class RecipeReader {
   }
 
   void precision() {
-    std::optional<ValueReader> value;
-    for (const ObjectReader& layer : chain_.layers()) {
-      const std::optional<ValueReader> found = layer.find("mixed_precision");
-      if (found && !value) value = found;
-    }
+    const std::optional<ValueReader> value = root_.find("mixed_precision");
     if (!value) config_.bf16 = true;
     if (!value || !value->is_object()) {
       if (!config_.grads_in_fp32) config_.grads_in_fp32 = true;
@@ -169,7 +195,7 @@ class RecipeReader {
     if (!gathers) gathers = true;
   }
 
-  const RecipeChain& chain_;
+  const ObjectReader& root_;
   MegatronConfig& config_;
   Imported& result_;
 };
@@ -187,34 +213,28 @@ Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& pla
   return config.fp8_param_gather;
 }
 
-std::string recipe_name(const Document& file, const std::string& name) {
-  const ObjectReader all = file.root_object();
-  all.ignore_unknown();
-  const std::vector<std::string> names = recipes_of(all);
+std::string recipe_name(std::string_view text, const std::string& file, const std::string& name) {
+  const std::vector<std::string> names = python_configurations(text);
   if (name.empty() && names.size() == 1) return names.front();
   if (std::ranges::find(names, name) != names.end()) return name;
   const std::vector<std::string_view> views{names.begin(), names.end()};
   const std::string allowed = names.empty() ? "the file has none" : choices_text(name, views);
-  throw InputError{{file.name(), 0, 0},
+  throw InputError{{file, 0, 0},
                    name.empty() ? fmt::format("which recipe? give --recipe NAME; {}", allowed)
                                 : fmt::format("there is no recipe '{}'; {}", name, allowed)};
 }
 
 std::vector<std::string> recipe_names(const std::string& path) {
   try {
-    const Document file = Document::load(path, Syntax::python);
-    const ObjectReader all = file.root_object();
-    all.ignore_unknown();
-    return recipes_of(all);
+    return python_configurations(read_input(path));
   } catch (const InputError&) {
     return {};
   }
 }
 
-ObjectReader recipe_in(const Document& file, const std::string& name) {
-  const ObjectReader all = file.root_object();
-  all.ignore_unknown();
-  return all.object(name);
+EvaluatedPython evaluate_recipe(std::string_view text, const std::string& file,
+                                const std::string& name, bool from_files) {
+  return {text, file, name, rules_of_recipes(from_files)};
 }
 
 int gpus_of_recipe(std::string_view name) {
@@ -234,12 +254,8 @@ std::string model_of_recipe(std::string_view name) {
   return {};
 }
 
-bool is_recipe(const ObjectReader& root) {
-  return root.has("_base");
-}
-
-void read_recipe(const RecipeChain& chain, MegatronConfig& config, Imported& result) {
-  RecipeReader{chain, config, result}.read();
+void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result) {
+  RecipeReader{root, config, result}.read();
 }
 
 }  // namespace sim

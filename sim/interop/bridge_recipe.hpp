@@ -5,19 +5,22 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/config/reader.hpp"
+#include "sim/config/python_recipe.hpp"
 #include "sim/interop/megatron_config.hpp"
-#include "sim/interop/recipe_chain.hpp"
 
 namespace sim {
 
-// The function `name` of a file as Syntax::python has it; empty: the only one that makes a
-// configuration. Throws InputError that lists them. REQUIRES: `file` outlives it.
-ObjectReader recipe_in(const Document& file, const std::string& name);
-std::string recipe_name(const Document& file, const std::string& name);
+// The recipe `name` of a file with that text; empty: the only one that it has. Throws InputError
+// that lists them.
+std::string recipe_name(std::string_view text, const std::string& file, const std::string& name);
 
 // Those of a file; none where it is not read.
 std::vector<std::string> recipe_names(const std::string& path);
+
+// What a recipe makes, as python_recipe.hpp says. `from_files`: with what it imports from beside
+// the file.
+EvaluatedPython evaluate_recipe(std::string_view text, const std::string& file,
+                                const std::string& name, bool from_files);
 
 // The GPUs of a recipe by its name, as "..._256gpu_..."; 0: it does not say.
 int gpus_of_recipe(std::string_view name);
@@ -26,19 +29,17 @@ int gpus_of_recipe(std::string_view name);
 // say one that is known.
 std::string model_of_recipe(std::string_view name);
 
-// Whether `root` is such a function.
-bool is_recipe(const ObjectReader& root);
-// What it takes over from its helpers and from Megatron-Bridge's common settings, where neither it
-// nor what it begins from sets it.
-void read_recipe(const RecipeChain& chain, MegatronConfig& config, Imported& result);
+// What it takes over from Megatron-Bridge's common settings, and from helpers that are not read,
+// where it does not set it.
+void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result);
 
 // Products in the format of a recipe ("mxfp8", "nvfp4"), said at `place`. Returns the setting of
 // whether parameters are gathered so.
 Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& place,
                   MegatronConfig& config);
 
-// `path`: of the file, for the modules that it imports; empty: they are not read.
-Imported import_bridge_recipe(const Document& file, const std::string& name,
-                              const ImportRequest& request, const std::string& path = {});
+// `recipe`: of evaluate_recipe().
+Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& name,
+                              const ImportRequest& request);
 
 }  // namespace sim

@@ -69,7 +69,46 @@ constexpr std::array models{
     HubModel{"moonlight-16b-a3b", "moonlight-16b-a3b"},
     HubModel{"llama-3_3-nemotron-super-49b-v1", "llama-3.3-nemotron-super-49b"},
     HubModel{"llama-3_3-nemotron-super-49b-v1_5", "llama-3.3-nemotron-super-49b"},
+    HubModel{"gpt-oss-20b", "gpt-oss-20b"},
+    HubModel{"gpt-oss-120b", "gpt-oss-120b"},
+    HubModel{"kimi-k2", "kimi-k2"},
+    HubModel{"kimi-k2-instruct-0905", "kimi-k2"},
+    HubModel{"deepseek-v2-lite", "deepseek-v2-lite"},
+    HubModel{"qwen2-72b", "qwen2.5-72b"},
+    HubModel{"gemma-2-2b", "gemma-2-2b"},
+    HubModel{"gemma-2-9b", "gemma-2-9b"},
+    HubModel{"gemma-2-27b", "gemma-2-27b"},
+    HubModel{"nvidia-nemotron-3-nano-30b-a3b", "nemotron-3-nano"},
+    HubModel{"nvidia-nemotron-3.5-lightning-30b-a3b", "nemotron-3-nano"},
     HubModel{"ernie-4.5-0.3b-pt", "ernie-4.5-0.3b"},
+};
+
+// Models of several modalities, by their language models.
+constexpr std::array text_parts{
+    HubModel{"qwen3-vl-8b", "qwen3-8b"},
+    HubModel{"qwen3-vl-30b-a3b", "qwen3-30b-a3b"},
+    HubModel{"qwen3-vl-235b-a22b", "qwen3-235b-a22b"},
+    HubModel{"qwen3-omni-30b-a3b", "qwen3-30b-a3b"},
+    HubModel{"qwen2.5-vl-3b", "qwen2.5-3b"},
+    HubModel{"qwen2.5-vl-7b", "qwen2.5-7b"},
+    HubModel{"qwen2.5-vl-32b", "qwen2.5-32b"},
+    HubModel{"qwen2.5-vl-72b", "qwen2.5-72b"},
+    HubModel{"qwen2-vl-7b", "qwen2.5-7b"},
+    HubModel{"qwen3.5-397b-a17b", "qwen3.5-397b-a17b"},
+    HubModel{"qwen3.5-122b-a10b", "qwen3.5-122b-a10b"},
+    HubModel{"qwen3.5-35b-a3b", "qwen3.5-35b-a3b"},
+    HubModel{"qwen3.5-9b", "qwen3.5-9b"},
+    HubModel{"qwen3.5-27b", "qwen3.5-27b"},
+    HubModel{"qwen3.5-4b", "qwen3.5-4b"},
+    HubModel{"qwen3.5-2b", "qwen3.5-2b"},
+    HubModel{"qwen3.5-0.8b", "qwen3.5-0.8b"},
+    HubModel{"gemma-3-4b", "gemma-3-4b"},
+    HubModel{"gemma-3-12b", "gemma-3-12b"},
+    HubModel{"gemma-3-27b", "gemma-3-27b"},
+    HubModel{"ministral-3-3b-instruct-2512", "ministral-3-3b"},
+    HubModel{"ministral-3-8b-instruct-2512", "ministral-3-8b"},
+    HubModel{"ministral-3-14b-instruct-2512", "ministral-3-14b"},
+    HubModel{"nemotron-3-nano-omni-30b-a3b-reasoning", "nemotron-3-nano"},
 };
 
 // Of fine-tunings, and of formats of the same weights.
@@ -96,8 +135,15 @@ std::string bare_name(std::string_view name) {
 }  // namespace
 
 std::string model_of_hub(std::string_view name) {
-  const auto row = std::ranges::find(models, bare_name(name), &HubModel::name);
-  return row == models.end() ? "" : std::string{row->model};
+  const std::string bare = bare_name(name);
+  const auto row = std::ranges::find(models, bare, &HubModel::name);
+  if (row != models.end()) return std::string{row->model};
+  const auto part = std::ranges::find(text_parts, bare, &HubModel::name);
+  return part == text_parts.end() ? "" : std::string{part->model};
+}
+
+bool has_other_modalities(std::string_view name) {
+  return std::ranges::find(text_parts, bare_name(name), &HubModel::name) != text_parts.end();
 }
 
 void take_hub_model(const Text& name, ImportRequest& request, Imported& result) {
@@ -105,6 +151,10 @@ void take_hub_model(const Text& name, ImportRequest& request, Imported& result) 
   const std::string known = model_of_hub(*name);
   std::optional<TransformerShape> shape;
   if (!known.empty()) shape = load_model(find_data_file("models", known)).shape;
+  if (has_other_modalities(*name))
+    result.notes.push_back({"model",
+                            "the language model alone is forecast, without the encoder of "
+                            "images or sound and its projection"});
   if (!request.model) {
     request.model = shape;
   } else if (!shape || !same_shape(*shape, *request.model)) {

@@ -13,6 +13,9 @@ namespace sim {
 // none that is known.
 std::string model_of_hub(std::string_view name);
 
+// Whether it has an encoder of images or sound besides, which no forecast has.
+bool has_other_modalities(std::string_view name);
+
 // The model of `request` where the options give none and the hub's name is known. A note says
 // where --model names another, or where the name says nothing.
 void take_hub_model(const Text& name, ImportRequest& request, Imported& result);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/config/data_files.hpp"
+#include "sim/config/input_log.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/interop/bridge_recipe.hpp"
@@ -88,13 +89,12 @@ Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
   return with_notes(import_torchtitan_registry(python, name, known), set);
 }
 Imported from_recipe(const JobFile& job, const ImportRequest& known) {
-  Document python = Document::load(job.file, Syntax::python);
-  const std::string name = recipe_name(python, job.recipe);
-  SetValues set = set_values(job, false);
-  for (Change& change : set.changes)
-    change.key = name + "." + change.key;
+  const std::string text = read_input(job.file);
+  const std::string name = recipe_name(text, job.file, job.recipe);
+  EvaluatedPython python = evaluate_recipe(text, job.file, name, true);
+  const SetValues set = set_values(job, false);
   python.change(set.changes);
-  return with_notes(import_bridge_recipe(python, name, known, job.file), set);
+  return with_notes(import_bridge_recipe(python, name, known), set);
 }
 Imported from_nemo(const JobFile& job, const ImportRequest& known) {
   if (job.file.ends_with(".py")) return from_recipe(job, known);

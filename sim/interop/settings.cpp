@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/config/scalars.hpp"
+#include "sim/interop/layout_report.hpp"
 #include "sim/model/transformer.hpp"
 
 namespace sim {
@@ -183,12 +184,16 @@ void refuse_experts(const Document& document, const ImportRequest& request) {
   document.finish();
 }
 
-void finish_import(const Document& document, const ObjectReader& root, const Imported& result) {
-  document.finish();
+void report_layout_problems(const ObjectReader& root, const Imported& result) {
   Model model = build_transformer(result.shape);
   run_with(result.framework, model);
   for (const LayoutProblem& problem : layout_problems(result.layout, model))
     root.problem(problem.what);
+}
+
+void finish_import(const Document& document, const ObjectReader& root, const Imported& result) {
+  document.finish();
+  report_layout_problems(root, result);
   document.finish();
 }
 

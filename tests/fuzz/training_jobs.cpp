@@ -27,8 +27,9 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
     case 'a':
       return sim::import_accelerate(Document::parse(text, "a.yaml", Syntax::yaml), "", request);
     case 'p': {
-      const Document file = Document::parse(text, "a.py", Syntax::python);
-      return sim::import_bridge_recipe(file, sim::recipe_name(file, ""), request);
+      const std::string name = sim::recipe_name(text, "a.py", "");
+      const sim::EvaluatedPython made = sim::evaluate_recipe(text, "a.py", name, false);
+      return sim::import_bridge_recipe(made, name, request);
     }
     case 'u':
       return sim::import_automodel(Document::parse(text, "a.yaml", Syntax::yaml), request);

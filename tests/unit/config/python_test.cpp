@@ -1,13 +1,24 @@
-// Assignments of Python functions.
+// Functions of Python files that make a configuration.
 #include <fmt/format.h>
 
+#include "sim/config/python_recipe.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/config/read.hpp"
 
 namespace {
 
-sim::Document python(std::string_view text) {
-  return sim::Document::parse(text, "a.py", sim::Syntax::python);
+sim::EvaluatedPython evaluated(std::string_view text, const std::string& name,
+                               const sim::PythonRules& rules = {}) {
+  return {text, "a.py", name, rules};
+}
+
+// What cfg.x is after `lines`.
+std::string x_after(const std::string& lines) {
+  const sim::EvaluatedPython document = evaluated("def a():\n  cfg = base()\n" + lines, "a");
+  const sim::ObjectReader a = document.root_object();
+  if (!a.has("x")) return "none";
+  if (a.find("x")->is_list()) return fmt::format("{} entries", a.list("x").size());
+  return a.find("x")->peek_text().value_or("object");
 }
 
 constexpr std::string_view recipe = R"("""Recipes: def none() of this."""
@@ -33,7 +44,7 @@ def first_8gpu_config(flag: bool = True) -> Container:
     cfg.overlap = Overlap(on=True, 3)
     cfg.overlap.more = False
     _helper(cfg, 4)
-    if flag:
+    if cfg.model.unheard_of:
         cfg.model.layers = 5
     cfg.env_vars = {
         **COMMON,
@@ -44,24 +55,29 @@ def first_8gpu_config(flag: bool = True) -> Container:
 
 def second():
     cfg = first_8gpu_config()
-    cfg.model.layers = 8
+    cfg.model.layers = cfg.model.layers + 3
+    return cfg
 )";
 
 }  // namespace
 
-TEST_CASE("Python: assignments of a function are a tree", "[config]") {
-  const sim::Document document = python(recipe);
-  const sim::ObjectReader file = document.root_object();
-  const sim::ObjectReader first = file.object("first_8gpu_config");
+TEST_CASE("Python: a configuration is what a function makes", "[config]") {
+  CHECK(sim::python_configurations(recipe) ==
+        std::vector<std::string>{"first_8gpu_config", "second"});
+  std::string sound{recipe};
+  sound.replace(sound.find("on=True, 3"), 10, "3, on=True");
+  const sim::EvaluatedPython document = evaluated(sound, "first_8gpu_config");
+  const sim::ObjectReader first = document.root_object();
   CHECK(first.text("_base") == "base_config");
   const sim::ObjectReader model = first.object("model");
   CHECK(model.real("ratio", {0, 1}) == 0.5);
   CHECK(model.real("rate", {0, 1}) == 1e-3);
   CHECK(model.boolean("on"));
+  CHECK_FALSE(model.has("none"));
   CHECK(model.integer("tokens", {0, 100'000}) == 14336);
   CHECK(model.list("modules").size() == 2);
   CHECK(model.text("dtype") == "torch.bfloat16");
-  // What stands under a condition is read as if it held.
+  // What is not known is taken to hold, and told.
   CHECK(model.integer("layers", {0, 100}) == 5);
   const sim::ObjectReader overlap = first.object("overlap");
   CHECK(overlap.text("_target_") == "Overlap");
@@ -69,29 +85,95 @@ TEST_CASE("Python: assignments of a function are a tree", "[config]") {
   CHECK(overlap.integer("_0", {0, 10}) == 3);
   CHECK_FALSE(overlap.boolean("more"));
   CHECK(first.list("_calls").front().text() == "_helper");
-  CHECK(first.list("_unread").front().text() == "if flag:");
+  CHECK(first.list("_unread").front().text() == "if cfg.model.unheard_of:");
   CHECK(first.object("env_vars").integer("A", {0, 10}) == 1);
-  CHECK(file.object("second").object("model").integer("layers", {0, 100}) == 8);
+  const sim::EvaluatedPython second = evaluated(sound, "second");
+  CHECK(second.root_object().object("model").integer("layers", {0, 100}) == 8);
+}
+
+TEST_CASE("Python: expressions and statements are evaluated", "[config]") {
+  CHECK(x_after("  cfg.x = 7 // 2 + 7 % 4 * 2 ** 3\n") == "27");
+  CHECK(x_after("  cfg.x = -7 // 2\n") == "-4");
+  CHECK(x_after("  cfg.x = 1 if 2 > 3 else 4\n") == "4");
+  CHECK(x_after("  a, b = divmod(61, 14)\n  cfg.x = a * 100 + b\n") == "405");
+  CHECK(x_after("  cfg.x = [['e'] + ['d'] * 4] + [['d'] * 4] * 14\n") == "15 entries");
+  CHECK(x_after("  cfg.x = {(4, 1): 'a', (8, 2): 'b'}[(8, 2)]\n") == "b");
+  CHECK(x_after("  cfg.x = [i for i in range(10) if i % 3 == 0]\n") == "4 entries");
+  CHECK(
+      x_after("  cfg.x = 0\n  for i in range(5):\n    if i == 3:\n      break\n    cfg.x += i\n") ==
+      "3");
+  CHECK(x_after("  cfg.x = 'a' in ['b', 'a'] and not 'LoRA'.lower() == 'x'\n") == "true");
+  CHECK(x_after("  cfg.x = getattr(cfg, 'y', 3)\n") == "3");
+  CHECK(x_after("  cfg.y = 'bf16'\n  cfg.x = isinstance(cfg.y, str)\n") == "true");
+  CHECK(x_after("  try:\n    raise ValueError('a')\n  except ValueError:\n    cfg.x = 1\n") == "1");
+  CHECK(x_after("  def f(n, *, by=2):\n    return n * by\n  cfg.x = f(4, by=3)\n") == "12");
+  CHECK(x_after("  def f(**k):\n    return g(**k)\n  cfg.y = f(b=2)\n  cfg.x = cfg.y.b\n") == "2");
+  // Nothing follows from what is not known.
+  CHECK(x_after("  cfg.x = 1\n  cfg.x = cfg.other + 1\n") == "none");
+  CHECK(x_after("  cfg.x = os.cpu_count()\n") == "none");
+  CHECK(x_after("  cfg.x = 9 ** 99\n") == "none");
+}
+
+TEST_CASE("Python: helpers change what they are given", "[config]") {
+  constexpr std::string_view prelude = "def known(cfg):\n    cfg.by = 'prelude'\n";
+  constexpr std::string_view text = R"(
+def table(pp, vp):
+    return {(4, 1): None, (4, 2): [["embedding"], ["loss"]]}[(pp, 1 if vp is None else vp)]
+
+def place(model, extra=()):
+    model.layout = table(model.pp, model.vp)
+
+def a():
+    cfg = base()
+    cfg.model.pp, cfg.model.vp = 4, 2
+    place(cfg.model)
+    known(cfg)
+    return cfg
+)";
+  const sim::EvaluatedPython document = evaluated(text, "a", {.prelude = prelude});
+  const sim::ObjectReader a = document.root_object();
+  CHECK(a.object("model").list("layout").size() == 2);
+  CHECK(a.text("by") == "prelude");
+  CHECK_FALSE(a.has("_calls"));
+  CHECK_FALSE(a.has("_unread"));
 }
 
 TEST_CASE("Python: problems have the place of the value, and broken text is left out", "[config]") {
-  const sim::Document document = python("def a():\n    cfg.model.layers = 'four'\n");
   const std::string said = problems_of([&] {
-    const sim::ObjectReader a = document.root_object().object("a");
+    const sim::EvaluatedPython document =
+        evaluated("def a():\n    cfg = b()\n    cfg.model.layers = 'four'\n", "a");
+    const sim::ObjectReader a = document.root_object();
+    static_cast<void>(a.text("_base"));
     static_cast<void>(a.object("model").integer("layers", {0, 10}));
     document.finish();
   });
-  CHECK(said.starts_with("2:24 "));
-  for (const char* text : {"def", "def a(", "def a():\n  cfg.x = [1, (2", "def a():\n  cfg. = 1",
-                           "def a():\n  cfg.x = \"", "def a():\n  cfg.x.y = 1\n  cfg.x = 2\n",
-                           "\"\"\"", "def a():\n  )))\n  cfg.a = {1: 2}"})
-    CHECK(problems_of([&] { static_cast<void>(python(text).root_object()); }) == "none");
-  // Names that double with every line end as names that are not known.
+  CHECK(said.starts_with("3:24 "));
+  const std::string begin = "def a():\n  cfg = b()\n";
+  for (const std::string end :
+       {"  cfg.x = [1, (2", "  cfg. = 1", "  cfg.x = \"", "  cfg.x.y = 1\n  cfg.x = 2\n",
+        "  \"\"\"", "  )))\n  cfg.a = {1: 2}", "  while True:\n    pass\n",
+        "  cfg.x = cfg\n  cfg.x.y = cfg.x"})
+    CHECK(problems_of([&] { static_cast<void>(evaluated(begin + end, "a").root_object()); }) !=
+          "crash");
+  for (const char* text : {"def", "def a(", "\"\"\"", "x = (", "@", "if", "\t\tx", "a = lambda: 0"})
+    CHECK(sim::python_configurations(text).empty());
+  CHECK(problems_of([&] {
+          static_cast<void>(evaluated(begin + "  raise ValueError\n", "a"));
+        }).find("a() raises an error") != std::string::npos);
+}
+
+TEST_CASE("Python: what grows without end is refused", "[config]") {
+  const auto refused = [](const std::string& text) {
+    return problems_of([&] { static_cast<void>(evaluated(text, "a").root_object()); });
+  };
   std::string doubling = "def a():\n    cfg = base()\n    a0 = [1, 1]\n";
   for (int i = 0; i < 64; ++i)
     doubling += fmt::format("    a{} = [a{}, a{}]\n", i + 1, i, i);
   doubling += "    cfg.x = a64\n";
-  const sim::Document names = python(doubling);
-  const sim::ObjectReader a = names.root_object().object("a");
-  CHECK(a.list("x").size() == 2);
+  for (const std::string& text :
+       {doubling, std::string{"def a():\n  return a()\n"},
+        std::string{"def a():\n  cfg = b()\n  cfg.x = [0] * 999999999\n"},
+        std::string{"def a():\n  cfg = b()\n  cfg.x = cfg\n"},
+        std::string{"def a():\n  cfg = b()\n  for i in range(999999999):\n    pass\n"}})
+    CHECK(refused(text).find("makes more values than a recipe has") != std::string::npos);
 }

@@ -183,10 +183,10 @@ def llama3_8b_peft_8gpu_h100_bf16_config() -> ConfigContainer:
 )";
 
 Imported recipe_of(std::string_view text, const std::string& name) {
-  const Document file = Document::parse(text, "a.py", Syntax::python);
   ImportRequest request;
   request.model = *load_model(test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
-  return import_bridge_recipe(file, recipe_name(file, name), request);
+  const std::string own = recipe_name(text, "a.py", name);
+  return import_bridge_recipe(evaluate_recipe(text, "a.py", own, false), own, request);
 }
 
 }  // namespace
@@ -248,13 +248,14 @@ def llama3_8b_pretrain_16gpu_h100_bf16_config() -> ConfigContainer:
     cfg.train.global_batch_size = 64
     cfg.model.some_new_key = 3
 )";
-  const Document file = Document::parse(chain, "a.py", Syntax::python);
-  const auto read = [&](const std::string& name) { return import_bridge_recipe(file, name, {}); };
+  const auto read = [&](const std::string& name) {
+    return import_bridge_recipe(evaluate_recipe(chain, "a.py", name, false), name, {});
+  };
   const Imported base = read("llama3_8b_pretrain_8gpu_h100_bf16_config");
   CHECK(base.shape.hidden == 4096);  // by its name
   CHECK(base.layout.sequence_length == 2048);
   CHECK(base.layout.virtual_stages == 4);
-  CHECK(base.layout.micro_batch == 1);  // a condition is read as if it held
+  CHECK(base.layout.micro_batch == 4);
   CHECK(base.layout.global_batch == 32);
   CHECK(base.layout.moment_dtype == DType::bf16);
   const Imported job = read("llama3_8b_pretrain_16gpu_h100_bf16_config");

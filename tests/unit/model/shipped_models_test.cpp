@@ -61,9 +61,29 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
       Published{"qwen3-235b-a22b", 235'093'634'560}, Published{"phi-4", 14'659'507'200},
       Published{"olmo-2-32b", 32'234'279'936}, Published{"gemma-3-1b", 999'885'952},
       Published{"smollm3-3b", 3'075'098'624}, Published{"ernie-4.5-0.3b", 360'748'032},
-      Published{"granite-3.3-8b", 8'170'864'640});
+      Published{"granite-3.3-8b", 8'170'864'640}, Published{"gpt-oss-20b", 20'914'757'184},
+      Published{"gpt-oss-120b", 116'829'156'672}, Published{"gemma-2-2b", 2'614'341'888},
+      Published{"gemma-2-9b", 9'241'705'984}, Published{"gemma-2-27b", 27'227'128'320},
+      Published{"deepseek-v2-lite", 15'706'484'224});
   CAPTURE(published.name);
   REQUIRE(shipped(published.name).parameters() == published.parameters);
+}
+
+TEST_CASE("language models of several modalities, and rounded counts", "[model]") {
+  struct Rounded {
+    const char* name;
+    double billions;  // in the model's name or its report
+  };
+  const Rounded rounded = GENERATE(
+      Rounded{"kimi-k2", 1026}, Rounded{"qwen3.5-397b-a17b", 396.3},
+      Rounded{"qwen3.5-122b-a10b", 122.1}, Rounded{"qwen3.5-35b-a3b", 34.7},
+      Rounded{"qwen3.5-27b", 26.9}, Rounded{"qwen3.5-9b", 9.0}, Rounded{"qwen3.5-4b", 4.2},
+      Rounded{"qwen3.5-2b", 1.9}, Rounded{"qwen3.5-0.8b", 0.75}, Rounded{"gemma-3-4b", 3.88},
+      Rounded{"gemma-3-12b", 11.77}, Rounded{"gemma-3-27b", 27.0}, Rounded{"ministral-3-3b", 3.4},
+      Rounded{"ministral-3-8b", 8.4}, Rounded{"ministral-3-14b", 13.5});
+  CAPTURE(rounded.name);
+  REQUIRE_THAT(static_cast<double>(shipped(rounded.name).parameters()),
+               WithinRel(rounded.billions * 1e9, 0.03));
 }
 
 TEST_CASE("a token passes the published number of parameters", "[model]") {

@@ -1,23 +1,14 @@
-// Assignments of Python functions as a tree, one object for each function: what recipes of
-// Megatron-Bridge are. Read are
-//   cfg = base()               key "_base" of the function: the name
-//   cfg.section.key = VALUE    that path
-//   helper(cfg)                one of the list "_calls"
-//   name = VALUE               what a later VALUE means by the name
-// and VALUE is a number, a string, True, False, None, a list, a dict, a name, or a call, which is
-// an object with its name as "_target_", its arguments as "_0", "_1" and by name; a call of its
-// result is left out. Everything else is left out, with its line in the list "_unread".
-//
-// Of a file besides: "_imports", the names that it imports, each as "module:name"; "_stars", the
-// modules of which it imports all; "_aliases", the names that stand for another one.
-//
-// Files that build a Trainer.Config (torchtitan's config_registry.py) are read so:
+// Python functions that build a Trainer.Config (torchtitan's config_registry.py) as a tree, one
+// object for each of them:
 //   return Trainer.Config(KEY=VALUE)   these keys of the function
 //   config = other()                   what that function of the file, which stands before it, has
 //   config.section.key = VALUE         that path
 //   name = VALUE                       in the place of the name from there on
 //   helper(config)                     one of the list "_calls"
-// and "_name" is that of the function. An argument that is no such value is left out alone.
+// and "_name" is that of the function. VALUE is a number, a string, True, False, None, a list, a
+// dict, a name, or a call, which is an object with its name as "_target_", its arguments as "_0",
+// "_1" and by name; a call of its result is left out. An argument that is no such value is left out
+// alone; another line is, too, and stands in the list "_unread".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,10 +55,7 @@ struct Unread {};
 
 class Reader {
  public:
-  explicit Reader(const Tree& tree)
-      : tree_{tree},
-        text_{tree.source()},
-        trainer_{text_.find("Trainer.Config(") != std::string_view::npos} {}
+  explicit Reader(const Tree& tree) : text_{tree.source()} {}
 
   Node read() {
     Node file{ValueKind::object, {1, 0}, "", {}};
@@ -78,13 +66,10 @@ class Reader {
     while (skip_blank(), !done()) {
       const TextPlace begin = place();
       if (begin.byte == 0) {
-        const std::string next = top_level(begin, file);
+        const std::string next = top_level();
         if (next.empty()) continue;
         end_function();
         name = next;
-        locals_ = parameters_;
-        locals_.insert(globals_.begin(), globals_.end());
-        kept_at_.clear();
         root_ = {ValueKind::object, begin, "", {}};
         begin_function(name, begin, file);
       } else if (name.empty()) {
@@ -127,73 +112,13 @@ class Reader {
   }
 
   // The name of "def name(...) -> type:"; empty: another statement.
-  std::string top_level(TextPlace begin, Node& file) {
+  std::string top_level() {
     const std::string word = dotted();
     skip_spaces();
     std::string name = word == "def" ? dotted() : "";
-    if (!name.empty()) {
-      skip_definition();
-      return name;
-    }
-    try {
-      if (trainer_) throw Unread{};
-      if (word == "from")
-        imports(begin, file);
-      else if (!word.empty() && peek() == '=' && peek(1) != '=')
-        constant(word, begin, file);
-    } catch (const Unread&) {
-    }
-    skip_line();
-    return "";
-  }
-
-  // from module import a, (b as c)
-  void imports(TextPlace begin, Node& file) {
-    const std::string module = dotted();
-    skip_spaces();
-    if (dotted() != "import") return;
-    skip_spaces();
-    if (peek() == '*') {
-      Node& stars = file.at("_stars", begin);
-      stars.kind = ValueKind::list;
-      stars.entries.push_back({"", begin, {Node{ValueKind::quoted, begin, module, {}}}});
-      return;
-    }
-    const bool many = peek() == '(';
-    if (many) step();
-    const auto blank = [&] { many ? skip_blank() : skip_spaces(); };
-    Node& all = file.at("_imports", begin);
-    all.kind = ValueKind::object;
-    if (all.place.line == 0) all.place = begin;
-    for (blank(); starts_name(peek()); blank()) {
-      const std::string name = dotted();
-      std::string as = name;
-      blank();
-      if (text_.substr(at_).starts_with("as ")) {
-        step(), step();
-        blank();
-        as = dotted();
-        blank();
-      }
-      all.at(as, begin) = {ValueKind::quoted, begin, fmt::format("{}:{}", module, name), {}};
-      if (peek() == ',') step();
-    }
-  }
-
-  // NAME = VALUE outside of a function: a constant, or another name of a function.
-  void constant(const std::string& name, TextPlace begin, Node& file) {
-    step();
-    skip_spaces();
-    const bool names = starts_name(peek());
-    const Node given = value(0);
-    if (names && given.kind == ValueKind::quoted && !globals_.contains(given.text)) {
-      Node& all = file.at("_aliases", begin);
-      all.kind = ValueKind::object;
-      if (all.place.line == 0) all.place = begin;
-      all.at(name, begin) = given;
-    } else if (given.kind == ValueKind::quoted || given.kind == ValueKind::plain) {
-      globals_[name] = locals_[name] = given;
-    }
+    if (!name.empty()) skip_definition();
+    if (name.empty()) skip_line();
+    return name;
   }
 
   void statement() {
@@ -206,8 +131,7 @@ class Reader {
       }
       if (!starts_name(peek())) throw Unread{};
       const std::string name = dotted();
-      if (name == "return" && trainer_) return returned(begin);
-      if (name == "return") return skip_line();
+      if (name == "return") return returned(begin);
       // What stands under a condition is read as if it held.
       if (name == "else" || name == "elif") return skip_block(begin);
       skip_spaces();
@@ -215,7 +139,7 @@ class Reader {
       if (peek() != '=' || peek(1) == '=') throw Unread{};
       step();
       skip_spaces();
-      assign(targets(name), begin);
+      assign(name, begin);
       end_of_line();
     } catch (const Unread&) {
       leave(from, begin);
@@ -223,7 +147,6 @@ class Reader {
   }
 
   void begin_function(const std::string& name, TextPlace begin, Node& file) {
-    if (!trainer_) return;
     file_ = &file;
     locals_.clear();
     config_.clear();
@@ -348,37 +271,10 @@ class Reader {
     for (skip_blank(); !done() && place().byte > begin.byte; skip_blank())
       skip_line();
   }
-  // Defaults of arguments are what their names mean.
   void skip_definition() {
-    parameters_.clear();
     while (!done() && peek() != ':')
-      peek() == '(' ? parameters() : step();
+      peek() == '(' ? skip_brackets() : step();
     skip_line();
-  }
-  void parameters() {
-    step();
-    for (skip_blank(); !done() && peek() != ')'; skip_blank()) {
-      const std::string name = dotted();
-      while (!done() && peek() != ',' && peek() != ')' && peek() != '=')
-        peek() == '[' || peek() == '(' ? skip_brackets() : step();
-      if (peek() == '=') {
-        step();
-        skip_blank();
-        parameter(name);
-      }
-      while (!done() && peek() != ',' && peek() != ')')
-        peek() == '[' || peek() == '(' || peek() == '{' ? skip_brackets() : step();
-      if (peek() == ',') step();
-    }
-    step();
-  }
-  void parameter(const std::string& name) {
-    try {
-      Node given = value(0);
-      if (given.kind == ValueKind::plain || given.kind == ValueKind::quoted)
-        parameters_[name] = std::move(given);
-    } catch (const Unread&) {
-    }
   }
   void skip_brackets() {
     int depth = 0;
@@ -410,62 +306,9 @@ class Reader {
     calls.entries.push_back({"", begin, {Node{ValueKind::quoted, begin, name, {}}}});
   }
 
-  // The names of "a = b = VALUE".
-  std::vector<std::string> targets(const std::string& first) {
-    std::vector<std::string> names{first};
-    for (std::size_t from = at_; starts_name(peek()); from = at_) {
-      std::string name = dotted();
-      skip_spaces();
-      if (peek() != '=' || peek(1) == '=') {
-        at_ = from;  // no line break lies between
-        break;
-      }
-      names.push_back(std::move(name));
-      step();
-      skip_spaces();
-    }
-    return names;
-  }
-
-  void assign(const std::vector<std::string>& names, TextPlace begin) {
-    if (names.size() == 1) return assign(names.front(), begin);
-    const std::size_t from = at_;
-    for (const std::string& name : names) {
-      at_ = from;  // a value of several targets stands on one line
-      assign(name, begin);
-    }
-  }
-
-  // What a local name holds where it is set; objects are kept once they are part of cfg.
-  void assign_local(const std::string& name, TextPlace begin) {
-    const std::size_t dot = name.find('.');
-    if (dot != std::string::npos) {
-      const auto kept = kept_at_.find(name.substr(0, dot));
-      if (kept == kept_at_.end()) throw Unread{};
-      return assign(kept->second + name.substr(dot), begin);
-    }
-    Node given = whole_value();
-    kept_at_.erase(name);
-    keep(name, std::move(given));
-  }
-
   void assign(const std::string& name, TextPlace begin) {
-    if (trainer_ && name.find('.') == std::string::npos) return assign_of_trainer(name, begin);
-    if (trainer_) return assign_path(name, config_ + ".", begin);
-    if (name != "cfg" && !name.starts_with("cfg.")) return assign_local(name, begin);
-    if (name == "cfg") {
-      const Node made = value(0);
-      if (made.kind != ValueKind::object || made.entries.empty() ||
-          made.entries.front().key != "_target_")
-        throw Unread{};
-      root_.at("_base", begin) = made.entries.front().value.front();
-      return;
-    }
-    const std::size_t from = at_;
-    const std::string word = starts_name(peek()) ? dotted() : "";
-    if (locals_.contains(word) && locals_.at(word).kind == ValueKind::object) kept_at_[word] = name;
-    at_ = from;
-    assign_path(name, "cfg.", begin);
+    if (name.find('.') == std::string::npos) return assign_of_trainer(name, begin);
+    assign_path(name, config_ + ".", begin);
   }
 
   void assign_path(const std::string& name, const std::string& prefix, TextPlace begin) {
@@ -529,7 +372,6 @@ class Reader {
 
   // An argument of a call; null and at its end, where it is no value that is read.
   Node argument(int depth) {
-    if (!trainer_) return value(depth);
     const TextPlace begin = place();
     const std::size_t from = at_;
     try {
@@ -653,14 +495,11 @@ class Reader {
     return node;
   }
 
-  const Tree& tree_;
   std::string_view text_;
   std::size_t at_ = 0, line_start_ = 0;
   std::int32_t line_ = 1;
   Node root_;
-  std::map<std::string, Node> globals_, parameters_, locals_;
-  std::map<std::string, std::string> kept_at_;  // local names, and the path that holds them
-  bool trainer_ = false;                        // of files that build a Trainer.Config:
+  std::map<std::string, Node> locals_;
   const Node* file_ = nullptr;
   std::string config_;  // the variable that holds the configuration
 };

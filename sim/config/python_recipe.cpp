@@ -1,0 +1,153 @@
+#include "sim/config/python_recipe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/config/python_interpreter.hpp"
+#include "sim/config/tree.hpp"
+
+namespace sim {
+namespace {
+
+using python::Container;
+using python::Told;
+using python::Value;
+
+constexpr int deepest = 40;
+constexpr std::size_t most_values = 50'000;
+
+// Writes the configuration as a tree.
+class TreeWriter {
+ public:
+  explicit TreeWriter(Tree& tree) : tree_{tree} {}
+
+  void write(const Value& made, const python::Interpreter& from) {
+    tree_.open(made.place, ValueKind::object);
+    tree_.add_key(made.place, "_base");
+    tree_.add_scalar(made.place, ValueKind::quoted, made.text);
+    entries(made, 0);
+    told("_calls", from.calls(), made.place);
+    told("_unread", from.unread(), made.place);
+    tree_.close();
+  }
+
+ private:
+  void told(const char* key, const std::vector<Told>& all, TextPlace place) {
+    if (all.empty()) return;
+    tree_.add_key(place, key);
+    tree_.open(place, ValueKind::list);
+    for (const Told& one : all)
+      tree_.add_scalar(one.place, ValueKind::quoted, one.text);
+    tree_.close();
+  }
+
+  static bool is_said(const Value& value) {
+    return !value.is(Value::Kind::unknown) && !value.is(Value::Kind::function);
+  }
+
+  void entries(const Value& value, int depth) {
+    for (const Container::Entry& entry : value.items->entries) {
+      const bool dict = value.is(Value::Kind::dict);
+      const std::string& key =
+          dict && entry.key_value.is(Value::Kind::text) ? entry.key_value.text : entry.key;
+      // What the configuration is called by is not its own.
+      const bool ours = depth == 0 && (key == "_base" || key == "_calls" || key == "_unread");
+      if (!is_said(entry.value) || ours || key == "_target_") continue;
+      tree_.add_key(entry.place, key);
+      node(entry.value, depth + 1);
+    }
+  }
+
+  void node(const Value& value, int depth) {
+    if (++values_ > most_values || depth > deepest) throw python::TooMuch{};
+    using Kind = Value::Kind;
+    const TextPlace place = value.place;
+    switch (value.kind) {
+      case Kind::unknown:
+      case Kind::function:
+      case Kind::none:
+        return void(tree_.add_scalar(place, ValueKind::null, "null"));
+      case Kind::boolean:
+        return void(tree_.add_scalar(place, ValueKind::plain, value.whole != 0 ? "true" : "false"));
+      case Kind::whole:
+        return void(tree_.add_scalar(place, ValueKind::plain, fmt::format("{}", value.whole)));
+      case Kind::real:
+        return void(tree_.add_scalar(place, ValueKind::plain, fmt::format("{}", value.real)));
+      case Kind::text:
+      case Kind::symbol:
+        return void(tree_.add_scalar(place, ValueKind::quoted, value.text));
+      case Kind::list:
+        tree_.open(place, ValueKind::list);
+        for (const Container::Entry& entry : value.items->entries)
+          node(entry.value, depth + 1);
+        return tree_.close();
+      case Kind::dict:
+      case Kind::object:
+        tree_.open(place, ValueKind::object);
+        if (value.is(Kind::object) && !value.text.empty()) {
+          tree_.add_key(place, "_target_");
+          tree_.add_scalar(place, ValueKind::quoted, value.text);
+        }
+        entries(value, depth);
+        return tree_.close();
+    }
+  }
+
+  Tree& tree_;
+  std::size_t values_ = 0;
+};
+
+bool begins_configuration(const std::vector<python::Statement>& body) {
+  using python::Expression;
+  return std::ranges::any_of(body, [](const python::Statement& one) {
+    return one.kind == python::Statement::Kind::assign &&
+           one.expressions.front().kind == Expression::Kind::name &&
+           one.expressions.front().text == "cfg" &&
+           one.expressions.back().kind == Expression::Kind::call;
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> python_configurations(std::string_view text) {
+  std::vector<std::string> names;
+  for (const python::Statement& statement : python::parse_module(text))
+    if (statement.kind == python::Statement::Kind::function && !statement.name.starts_with('_') &&
+        begins_configuration(statement.body) &&
+        std::ranges::find(names, statement.name) == names.end())
+      names.push_back(statement.name);
+  return names;
+}
+
+EvaluatedPython::EvaluatedPython(std::string_view text, std::string name,
+                                 const std::string& function, const PythonRules& rules)
+    : tree_{std::make_unique<Tree>(text, std::move(name))} {
+  try {
+    python::Interpreter interpreter{rules, tree_->source(), tree_->name()};
+    const Value made = interpreter.configuration(function);
+    TreeWriter{*tree_}.write(made, interpreter);
+  } catch (const python::Stopped& stopped) {
+    tree_->fail(stopped.place, stopped.what);
+  } catch (const python::TooMuch&) {
+    tree_->fail({1, 0}, function + "() makes more values than a recipe has");
+  }
+}
+EvaluatedPython::EvaluatedPython(EvaluatedPython&&) noexcept = default;
+EvaluatedPython::~EvaluatedPython() = default;
+
+void EvaluatedPython::change(std::span<const Change> changes) {
+  for (const Change& change : changes)
+    tree_->change(change);
+}
+
+ObjectReader EvaluatedPython::root_object() const {
+  return ValueReader{tree_.get(), tree_->root()}.object();
+}
+
+void EvaluatedPython::finish() const {
+  tree_->report_unknown_keys();
+  tree_->throw_problems();
+}
+
+}  // namespace sim
