@@ -291,17 +291,22 @@ double flash_bytes(const Kernel& kernel) {
 
 KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
-  const AttentionModel* const rates = device.attention_model(kernel.attention);
+  const bool eight_bits = kernel.dtype == DType::fp8 && device.attends_in_eight_bits();
+  const DType dtype = kernel.dtype == DType::fp8 && !eight_bits ? DType::bf16 : kernel.dtype;
+  const AttentionModel* const rates =
+      eight_bits ? &*device.attention_fp8 : device.attention_model(kernel.attention);
   SIM_CHECK(rates != nullptr, device.name, word(kernel.attention));
   const AttentionModel& model = *rates;
   const bool backward = kernel.part == AttentionPart::backward;
+  const double ramp =
+      backward ? model.backward_ramp_tokens.value_or(model.ramp_tokens) : model.ramp_tokens;
   const double keys = static_cast<double>(kernel.n) * unmasked_share(kernel);
   const double dim = static_cast<double>(kernel.k);
   const double dim_share = dim / (dim + model.ramp_head_dim) * (128 + model.ramp_head_dim) / 128;
   const double attained = (backward ? model.backward_attained : model.forward_attained) * keys /
-                          (keys + model.ramp_tokens) * std::min(1.0, dim_share) *
+                          (keys + ramp) * std::min(1.0, dim_share) *
                           (kernel.causal ? model.causal_efficiency : 1.0);
-  const double rate = device.peak(kernel.dtype).in_flops_per_second() * attained;
+  const double rate = device.peak(dtype).in_flops_per_second() * attained;
   // Blocks over SMs, the last wave counted whole.
   const double blocks = static_cast<double>(kernel.batch) * static_cast<double>(kernel.heads) *
                         ceil_ratio(static_cast<double>(backward ? kernel.n : kernel.m), block);

@@ -71,6 +71,9 @@ std::vector<OfKernels> kernel_keys() {
       {"flash_attention_1.", "attention by FlashAttention 1", flash(AttentionKernel::flash_1)});
   all.push_back(
       {"flash_attention_2.", "attention by FlashAttention-2", flash(AttentionKernel::flash_2)});
+  all.push_back({"attention_fp8.", "attention in 8 bits", [](const Kernel& kernel) {
+                   return kernel.kind == OpKind::attention && kernel.dtype == DType::fp8;
+                 }});
   all.push_back({"memory_kernels.softmax", "unfused attention", [](const Kernel& kernel) {
                    return kernel.kind == OpKind::attention && !is_flash(kernel.attention);
                  }});

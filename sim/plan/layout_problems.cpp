@@ -386,6 +386,19 @@ class Checker : private LayoutProblemList {
     }
   }
 
+  void attention_format() {
+    if (!layout_.attention_dtype || *layout_.attention_dtype == layout_.activation_dtype) return;
+    const bool engine = is_transformer_engine(model_.execution.eight_bit);
+    if (layout_.attends_in_eight_bits() && engine && is_quantized(layout_.compute_dtype) &&
+        layout_.attention == AttentionKernel::flash && !model_.has_latent_attention())
+      return;
+    problem(
+        "attention_dtype",
+        "attention_dtype is {}; allowed: {}, or fp8 with 8-bit or 4-bit products of Transformer "
+        "Engine, attention flash, and no latent attention",
+        word(*layout_.attention_dtype), word(layout_.activation_dtype));
+  }
+
   void eight_bit_parameters() {
     if (!layout_.eight_bit_parameters) return;
     const bool possible =
@@ -432,6 +445,7 @@ class Checker : private LayoutProblemList {
     stored("activation_dtype", layout_.activation_dtype, false);
     stored("gradient_dtype", layout_.gradient_dtype, false);
     stored("reduce_dtype", layout_.reduce_dtype, true);
+    attention_format();
     eight_bit_parameters();
     optimizer();
   }

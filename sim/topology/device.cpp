@@ -58,6 +58,8 @@ AttentionModel read_attention(const ObjectReader& reader) {
   model.ramp_head_dim = reader.real("ramp_head_dim", {.min = 0, .max = 4096});
   model.causal_efficiency = reader.real("causal_efficiency", share);
   model.fixed = reader.duration("fixed");
+  if (reader.has("backward_ramp_tokens"))
+    model.backward_ramp_tokens = reader.real("backward_ramp_tokens", {.min = 0, .max = 65536});
   return model;
 }
 
@@ -180,6 +182,7 @@ Device read_device(const Document& document) {
   device.operand_feed = feed.bandwidth("device");
   read_gemms(top.object("gemm"), device);
   device.attention = read_attention(top.object("attention"));
+  if (top.has("attention_fp8")) device.attention_fp8 = read_attention(top.object("attention_fp8"));
   if (top.has("flash_attention_1"))
     device.flash_attention_1 = read_attention(top.object("flash_attention_1"));
   if (top.has("flash_attention_2"))

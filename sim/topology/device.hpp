@@ -57,6 +57,7 @@ struct AttentionModel {
   double ramp_head_dim = 0;      // head dimension d reaches (d / (d + this)) / (128 / (128 + this))
   double causal_efficiency = 1;  // of causal against full, beyond the halved work
   Duration fixed{};
+  std::optional<double> backward_ramp_tokens{};  // absent: as ramp_tokens
 };
 
 // Memory-bound kernels: the share of the data-sheet bandwidth that each kind reaches, counting the
@@ -128,6 +129,8 @@ struct Device {
   std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
   AttentionModel attention;                                             // the fastest flash kernels
   std::optional<AttentionModel> flash_attention_1, flash_attention_2;
+  // Of the fastest flash kernels in 8 bits, as shares of that peak. Absent: as in 16 bits.
+  std::optional<AttentionModel> attention_fp8;
   MemoryModel memory_kernels;
   // What a collective holds of the device while it moves data, in [0, 1]. Absent: the SMs of its
   // channels. On a core 1: the thread that runs kernels also moves messages, so kernels wait.
@@ -143,6 +146,7 @@ struct Device {
   }
   // Null: the file has no rates of these kernels, or they are unfused.
   const AttentionModel* attention_model(AttentionKernel kernel) const;
+  bool attends_in_eight_bits() const { return attention_fp8 && gemm_model(DType::fp8) != nullptr; }
   // Dense data-sheet rate. Throws InputError naming the device and what it can compute in.
   FlopRate peak(DType dtype) const;
   // As peak(), for the whole model.

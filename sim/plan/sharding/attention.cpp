@@ -68,7 +68,8 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   const bool banded = block.causal && is_shorter(op.window, block.n);
   Kernel kernel;
   kernel.kind = OpKind::attention;
-  kernel.dtype = region.layout->activation_dtype;
+  kernel.dtype =
+      region.layout->attends_in_eight_bits() ? DType::fp8 : region.layout->activation_dtype;
   kernel.part = part;
   kernel.causal = block.causal;
   kernel.attention = region.layout->attention;
@@ -105,7 +106,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
     bytes += passes.all() * scores;
     kernel.beside = bytes_from(passes.elementwise * scores * region.element);
   }
-  kernel.bytes = bytes_from(bytes * region.element);
+  kernel.bytes = bytes_from(bytes * bytes_of(kernel.dtype));
   // Flash backward: dO.O, the main kernel, conversion of dQ. Unfused: the products, the softmax and
   // the dropout.
   kernel.launches = flash ? (forward ? 1 : 3)
@@ -169,11 +170,31 @@ ContextPasses compiled_passes(double width) {
 
 }  // namespace
 
+// Transformer Engine 2.8 with fp8_dpa, between tensors of 16 bits, with delayed scaling: queries,
+// keys and values are put together (1 + 1) and cast, the output comes back in 16 bits; backward the
+// gradient of the output is cast, and those of queries, keys and values are put together in 8 bits
+// and come back in 16 (pytorch/attention/dot_product_attention/utils.py, combine_and_quantize,
+// combine_and_dequantize; backends.py, FusedAttnFunc).
+void cast_attention(const Region& region, ShardedOp& to) {
+  constexpr double cast = 3, join = 2 + 2, join_of_eight_bits = 1 + 1;
+  const double element = region.element;
+  const double read = static_cast<double>(to.input.count()) / element;
+  const double made = static_cast<double>(to.output.count()) / element;
+  const auto pass = [&](double bytes) {
+    Kernel kernel = memory_kernel(OpKind::elementwise, region, *to.op, bytes);
+    kernel.launches = 3;
+    return kernel;
+  };
+  to.encode_input = pass(read * (join + cast) + made * cast);
+  to.encode_gradient = pass(made * cast + read * (join_of_eight_bits + cast));
+}
+
 ContextAttention head_exchange(const Region& region, const ModelOp& op) {
   const AttentionShape shape = rank_attention(region, op);
+  const int element = region.layout->attends_in_eight_bits() ? 1 : region.element;
   const auto heads = [&](std::int64_t count) {
     ContextAttention::Heads made;
-    made.bytes = Bytes{count * shape.head_dim * region.tokens * region.element / region.tensor};
+    made.bytes = Bytes{count * shape.head_dim * region.tokens * element / region.tensor};
     made.order = memory_kernel(OpKind::elementwise, region, op,
                                2.0 * static_cast<double>(made.bytes.count()));
     made.behind = made.order;

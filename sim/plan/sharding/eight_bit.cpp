@@ -13,6 +13,16 @@ constexpr CastPass of_own_tokens(CastPass whole, int ranks) {
   return {whole.bytes / ranks, whole.transposed / ranks, whole.launches};
 }
 
+constexpr CastPass transpose{.bytes = 2, .launches = 1};
+constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+
+// The order that a weight gradient reads of a gradient that has been gathered. In front of frozen
+// weights inputs and gradients are cast in the other order alone (Transformer Engine 2.8,
+// pytorch/module/linear.py: the quantizers' set_usage by weight.requires_grad).
+CastPass other_order(const Layout& layout) {
+  return layout.trains_adapters() ? CastPass{} : transpose;
+}
+
 bool is_split_by_tokens(const ModelOp& op, const Layout& layout) {
   return layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
 }
@@ -34,15 +44,14 @@ bool can_be_fused(const ModelOp* before) {
 // themselves are only transposed.
 EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layout& layout) {
   const bool scattered = is_split_by_tokens(op, layout);
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
-  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
+  const CastPass whole = layout.trains_adapters() ? cast : cast_transpose;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
-  if (!behind_norm) casts.input = scattered ? cast : cast_transpose;
+  if (!behind_norm) casts.input = scattered ? cast : whole;
   if (behind_norm || scattered) casts.saved_input = transpose;
-  casts.gradient = cast_transpose;
+  casts.gradient = whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + transpose;
+    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + other_order(layout);
   casts.weight = layout.eight_bit_parameters ? transpose : cast_transpose;
   return casts;
 }
@@ -55,21 +64,19 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Layo
 EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Layout& layout) {
   constexpr CastPass maximum{.bytes = 2, .launches = 1};
   constexpr CastPass scale{.launches = 1};
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
-  constexpr CastPass cast_transpose{.bytes = 4, .launches = 1};
   const bool scattered = is_split_by_tokens(op, layout);
+  const CastPass whole = layout.trains_adapters() ? cast : cast_transpose;
   const auto of_own = [&](bool own, CastPass pass) {
     return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
   };
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   const CastPass scaled = behind_norm ? scale : maximum + scale;
-  casts.input =
-      of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : cast_transpose));
+  casts.input = of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : whole));
   if (scattered) casts.saved_input = transpose;
-  casts.gradient = maximum + scale + cast_transpose;
+  casts.gradient = maximum + scale + whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own(true, maximum + scale + cast) + transpose;
+    casts.gradient = of_own(true, maximum + scale + cast) + other_order(layout);
   casts.weight = layout.eight_bit_parameters ? transpose : maximum + scale + cast_transpose;
   return casts;
 }
@@ -94,20 +101,19 @@ constexpr ScaleBlock mxfp8_block{.elements = 32, .bytes = 1};
 // _all_gather_mxfp8).
 EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock activations,
                             ScaleBlock weights) {
-  const auto both_orders = [](ScaleBlock block) {
-    return CastPass{.bytes = 2 + 2 * (1 + block.per_element()), .launches = 1};
+  const auto written = [](ScaleBlock block, int orders) {
+    return CastPass{.bytes = 2 + orders * (1 + block.per_element()), .launches = 1};
   };
   const bool scattered = is_split_by_tokens(op, layout);
-  const CastPass whole = both_orders(activations);
+  const CastPass whole = written(activations, layout.trains_adapters() ? 1 : 2);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
   // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
   const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
-  casts.weight = in_one_order ? transpose : both_orders(weights);
+  casts.weight = in_one_order ? transpose : written(weights, 2);
   casts.saved_element = 1 + activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
   return casts;
@@ -123,14 +129,16 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
 // (fp4_param_gather) are gathered in one order and transposed.
 EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
   constexpr double order = operand_bytes_of(DType::nvfp4);
-  constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};
-  constexpr CastPass transpose{.bytes = 2 * order, .launches = 1};
+  constexpr CastPass both{.bytes = 2 + 2 + 2 * order, .launches = 2};
+  constexpr CastPass packed_transpose{.bytes = 2 * order, .launches = 1};
+  const CastPass whole =
+      layout.trains_adapters() ? CastPass{.bytes = 2 + 2 + order, .launches = 2} : both;
   const bool scattered = is_split_by_tokens(op, layout);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
-  casts.weight = layout.eight_bit_parameters ? transpose : whole;
+  casts.weight = layout.eight_bit_parameters ? packed_transpose : both;
   casts.saved_element = casts.gathered_element = order;
   casts.weight_element = 0.5;
   casts.weight_scale_bytes = order - 0.5;

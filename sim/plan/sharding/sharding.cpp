@@ -229,6 +229,7 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
   if (layout.context_parallel > 1)
     to.context = heads ? head_exchange(region, op) : context_attention(region, op);
+  if (layout.attends_in_eight_bits()) cast_attention(region, to);
   if (copies_attention(region)) {
     const Bytes copies = to.output * 4;  // to heads first and back to tokens first
     to.forward->bytes += copies;
@@ -344,6 +345,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
   }
   if (op.kind == ModelOpKind::attention) {
     const bool flash = is_flash(region.layout->attention);
+    if (region.layout->attends_in_eight_bits()) to.saved = Bytes{to.saved.count() / region.element};
     if (copies_attention(region)) to.saved += to.output;
     to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
                                                                  region.row, region.element) *
@@ -429,6 +431,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
     if (region.layout->trains_adapters()) freeze(own, block, to);
   }
+  fuse_activations(region, sharded);
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);
   for (std::size_t i = 0; i < sharded.again.input_from.size(); ++i)
