@@ -28,8 +28,10 @@ class GroupLayout {
   int ranks_per_node() const { return most_; }
   bool uniform() const { return uniform_; }
   bool contiguous() const { return contiguous_; }
-  // Channels that leave nodes by different members; 1 where nodes hold different numbers.
-  int rails() const { return uniform_ ? most_ : 1; }
+  // Channels that leave nodes by different members: as many as the smallest node allows
+  // (NVIDIA/nccl v2.30, src/init.cc, initTransportsRank: of what each rank found, the fewest
+  // channels).
+  int rails() const { return fewest_; }
   GpuId gpu(int node, int local) const {
     return order_[first_[static_cast<std::size_t>(node)] + static_cast<std::size_t>(local)];
   }
@@ -37,7 +39,7 @@ class GroupLayout {
  private:
   std::vector<GpuId> order_;          // grouped by node, nodes by first appearance
   std::vector<std::uint32_t> first_;  // per node, offsets into order_
-  int most_ = 0;
+  int most_ = 0, fewest_ = 0;
   bool uniform_ = true;
   bool contiguous_ = true;
 };

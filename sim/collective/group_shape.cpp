@@ -103,8 +103,11 @@ GroupLayout::GroupLayout(const Cluster& cluster, std::span<const GpuId> members)
   for (std::uint32_t i = 0; i < order_.size(); ++i)
     if (i == 0 || cluster.node_of(order_[i]) != cluster.node_of(order_[i - 1])) first_.push_back(i);
   first_.push_back(static_cast<std::uint32_t>(order_.size()));
-  for (int node = 0; node < this->nodes(); ++node)
+  fewest_ = ranks();
+  for (int node = 0; node < this->nodes(); ++node) {
     most_ = std::max(most_, members_of(node));
+    fewest_ = std::min(fewest_, members_of(node));
+  }
   uniform_ = most_ * this->nodes() == ranks();
 }
 
@@ -261,7 +264,7 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
     for (int rail = 0; rail < rails; ++rail) {
       int from = rail;
       int to = rail;
-      if (!layout.uniform()) {
+      if (rails == 1) {
         from = layout.members_of(node) - 1;
         to = 0;
       } else if (next == 0 && nodes % 2 == 1) {

@@ -126,6 +126,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"scales_gradients", &Execution::scales_gradients},
     ExecutionSwitch{"checks_gradients", &Execution::checks_gradients},
     ExecutionSwitch{"separate_update", &Execution::separate_update},
+    ExecutionSwitch{"operation_fuser", &Execution::operation_fuser},
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"stops_recomputation", &Execution::stops_recomputation},

@@ -67,7 +67,8 @@ struct Imported {
   Framework framework;
   bool graphs = false;
   std::vector<GraphModule> graph_scope{};
-  std::vector<Note> notes;           // what the forecast will leave out or read otherwise
+  int segment_gpus = 0;     // that the scheduler keeps on one rack (Slurm, --segment); 0: not known
+  std::vector<Note> notes;  // what the forecast will leave out or read otherwise
   std::vector<std::string> ignored;  // keys without an effect on time or memory of a step
 };
 

@@ -141,13 +141,23 @@ std::string shipped_model(const TransformerShape& shape) {
   return {};
 }
 
-// As many nodes as the job takes, with whole groups; a cluster of a fixed size stays as it is.
-Cluster cluster_for(const std::string& path, const Layout& layout) {
+// GPUs of a node that a job uses: whole groups, or whole segments of a rack, and racks filled
+// alike, where a scheduler has no reason to leave the last one with a few trays.
+int used_gpus_of(const NodeRoom& room, const Layout& layout, int segment) {
+  const bool rack = room.trays > 1 && layout.world_size() > room.gpus;
+  const int used = rack && segment > 0 && segment <= room.gpus
+                       ? room.gpus / segment * segment
+                       : whole_gpus_per_node(layout, room, layout.world_size());
+  return even_gpus_per_node(layout, room, used);
+}
+
+// As many nodes as the job takes; a cluster of a fixed size stays as it is.
+Cluster cluster_for(const std::string& path, const Layout& layout, int segment) {
   Cluster whole = Cluster::load(path);
   const int gpus = layout.world_size();
   NodeRoom room = room_of(whole);
   room.nodes = most_nodes;
-  const int used = whole_gpus_per_node(layout, room, gpus);
+  const int used = used_gpus_of(room, layout, segment);
   const int nodes = (gpus + used - 1) / used;
   try {
     Cluster sized = nodes == whole.nodes() ? std::move(whole) : Cluster::load(path, nodes);
@@ -160,6 +170,19 @@ Cluster cluster_for(const std::string& path, const Layout& layout) {
   }
 }
 
+// Frozen 8-bit weights with one scale each lie in memory once where products read either order: on
+// Blackwell (compute capability 10) since Transformer Engine 2.0 (common/transformer_engine.cpp,
+// nvte_is_non_tn_fp8_gemm_supported).
+void keep_one_order(Imported& imported, const Device& device) {
+  Layout& layout = imported.layout;
+  const EightBit software = imported.framework.execution.eight_bit;
+  const bool one_scale = software == EightBit::transformer_engine ||
+                         software == EightBit::transformer_engine_tensorwise;
+  if (!layout.trains_adapters() || !layout.eight_bit_parameters || !one_scale) return;
+  if (layout.compute_dtype != DType::fp8 || device.generation != Generation::blackwell) return;
+  if (layout.frozen_orders == FrozenOrders::both) layout.frozen_orders = FrozenOrders::one;
+}
+
 Scenario scenario_of(const JobFile& job, const Imported& imported,
                      const std::string& cluster_path) {
   std::string model_path =
@@ -169,7 +192,7 @@ Scenario scenario_of(const JobFile& job, const Imported& imported,
                     .model = build_transformer(imported.shape),
                     .model_path = std::move(model_path),
                     .layout = imported.layout,
-                    .cluster = cluster_for(cluster_path, imported.layout),
+                    .cluster = cluster_for(cluster_path, imported.layout, imported.segment_gpus),
                     .cluster_path = cluster_path,
                     .changes = {},
                     .framework = imported.framework,
@@ -257,6 +280,8 @@ ImportedJob import_job(JobKind kind, const JobFile& asked) {
   const std::string cluster_path =
       job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
   Imported imported = read_job(job, known_of(job, cluster_path), importer_of(kind), word(kind));
+  const Cluster cluster = Cluster::load(cluster_path);
+  keep_one_order(imported, cluster.device());
   Scenario scenario = scenario_of(job, imported, cluster_path);
   return {.scenario = std::move(scenario),
           .notes = std::move(imported.notes),

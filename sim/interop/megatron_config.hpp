@@ -52,6 +52,7 @@ struct MegatronConfig {
   Text attention_backend, loss_fusion;
   Text window, window_skip, softmax_type;
   Flag fused_loss;
+  Flag operation_fuser;  // of Transformer Engine
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
@@ -158,6 +159,7 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
   visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
   visit(Spelling{"--cross-entropy-loss-fusion", {"model.cross_entropy_loss_fusion"}}, c.fused_loss);
+  visit(Spelling{"--use-transformer-engine-op-fuser", {}}, c.operation_fuser);
   visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},
         c.loss_fusion);
   visit(Spelling{"--seq-length",

@@ -158,8 +158,6 @@ constexpr std::array judged{
     KnownKey{"--transformer-impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
     KnownKey{"--use-legacy-models", noted, "", "kernels are modelled as Megatron-Core's"},
-    KnownKey{"--use-transformer-engine-op-fuser", noted, "",
-             "kernels are modelled as without its fusions"},
     KnownKey{"--use-fused-weighted-squared-relu", noted, "",
              "kernels are modelled as without its fusions"},
     KnownKey{"--no-bias-gelu-fusion", noted, "", "modelled as fused: see framework"},

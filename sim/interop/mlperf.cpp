@@ -33,14 +33,12 @@ constexpr std::array tuning{
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIMIZER_STEP", noted, "",
              "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"USE_TE_OPS", noted, "", "kernels are modelled as without its fusions"},
     KnownKey{"FUSED_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
     KnownKey{"FUSED_SINGLE_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
     KnownKey{"FP8_ACT", noted, "", "activations are modelled as kept in 16 bits"},
     KnownKey{"FP8_ACTIVATION", noted, "", "activations are modelled as kept in 16 bits"},
     KnownKey{"LORA_A2A", noted, "", "outputs of adapters are modelled as gathered"},
     KnownKey{"DROPOUT_RECOMPUTE", noted, "", "dropout in front of adapters is not modelled"},
-    KnownKey{"LORA_DROPOUT", noted, "0.0", "dropout in front of adapters is not modelled"},
     KnownKey{"HEALING_ITER", noted, "",
              "the steps before it are forecast; after it products are in 8 bits"},
     KnownKey{"CG_WEIGHT_CACHING", noted, "", "weights are modelled as cast in every micro-batch"},
@@ -129,7 +127,6 @@ constexpr std::array harmless{
     KnownKey{"BINDCMD"},
     KnownKey{"EXTRA_ARGS"},
     KnownKey{"GPU_ARCH"},
-    KnownKey{"SEGMENT"},
     KnownKey{"VBOOST_VALUE"},
     KnownKey{"MODEL_TFLOP_PER_SAMPLE"},
     KnownKey{"LOG*"},
@@ -147,7 +144,6 @@ constexpr std::array harmless{
     KnownKey{"TP_ONLY_AMAX_RED"},
     KnownKey{"FP4_RECIPE"},
     KnownKey{"HEALING_PRECISION"},
-    KnownKey{"PRE_QUANTIZED_MODEL"},
     KnownKey{"BATCH_P2P*"},
     KnownKey{"HAS_CP_CONFIG"},
     KnownKey{"RUN_ONLY_NCCL"},
@@ -212,6 +208,7 @@ class Reader {
     Imported result = scenario_of_megatron(config_, rules, request_, root_);
     adapters(result.layout);
     result.graphs = graphs_;
+    result.segment_gpus = segment_gpus_;
     result.ignored = read_.ignored;
     result.notes.insert(result.notes.begin(), read_.notes.begin(), read_.notes.end());
     for (const Remark& remark : file_.remarks())
@@ -308,6 +305,12 @@ class Reader {
     for (const Whole* count : {&nodes, &per_node})
       if (**count < 1 || **count > most)
         count->place->problem(fmt::format("is {}; allowed: 1 to {}", **count, most));
+    const Whole segment = whole({"SEGMENT"});  // nodes
+    if (segment && (*segment < 1 || *segment > most))
+      segment.place->problem(fmt::format("is {}; allowed: 1 to {}", *segment, most));
+    else if (segment)
+      segment_gpus_ =
+          static_cast<int>(std::min(most, *segment * std::clamp<std::int64_t>(*per_node, 1, most)));
     const std::int64_t gpus =
         std::clamp<std::int64_t>(*nodes, 1, most) * std::clamp<std::int64_t>(*per_node, 1, most);
     if (gpus > most)
@@ -365,6 +368,9 @@ class Reader {
     config_.global_batch_size = Whole{*per_rank * (request_.gpus / inner), per_rank.place};
   }
 
+  // Frozen weights are in 8 bits wherever products are, whatever is said of gathers: the model is
+  // made under fp8_model_init (v5.0 and v5.1, custom_llama.py; v4.1, conf, fp8_params: FP8). In 4
+  // bits they are replaced by what PRE_QUANTIZED_MODEL makes of them (custom_callbacks.py).
   void precision() {
     const bool tunes = kind_ == Benchmark::lora;
     config_.bf16 = true;
@@ -373,21 +379,23 @@ class Reader {
     const Flag fp8 = flag({"FP8"}, tunes);
     const Flag hybrid = flag({"FP8_HYBRID"}, tunes);
     const Text recipe = text({"FP8_RECIPE"});
-    const bool said = text({"FP8_PARAM_GATHER", "FP8_PARAMS"}).value.has_value();
-    const Flag gathers = flag({"FP8_PARAM_GATHER", "FP8_PARAMS"}, tunes && *fp8);
+    const Flag gathers = flag({"FP8_PARAM_GATHER", "FP8_PARAMS"}, false);
     if (*fp8 && *fp4) fp4.place->problem("FP4 excludes FP8");
     if (*fp8) {
       config_.fp8 = Text{*hybrid ? "hybrid" : "e4m3", fp8.place};
       config_.fp8_recipe = Text{recipe.value_or("delayed"), recipe.place};
-      config_.fp8_param_gather = gathers;
-      if (!said && tunes) config_.fp8_param_gather.place = fp8.place;
+      config_.fp8_param_gather = tunes ? Flag{true, fp8.place} : gathers;
     }
     if (*fp8 || *fp4) {
-      config_.fp8_attention = flag({"FP8_DPA"}, false);
+      // F16 takes attention out of what products are in (Transformer Engine).
+      const bool sixteen = text({"NVTE_DPA_FP8_RECIPE"}).value_or("") == "F16";
+      const Flag attention = flag({"FP8_DPA"}, false);
+      if (!sixteen) config_.fp8_attention = attention;
     }
     if (*fp4) {
+      const Flag frozen = flag({"PRE_QUANTIZED_MODEL"}, false), all = flag({"FP4_PARAM"}, false);
       config_.fp4 = Text{"e2m1", fp4.place};
-      config_.fp4_param_gather = flag({"FP4_PARAM"}, false);
+      config_.fp4_param_gather = tunes && *frozen ? frozen : all;
     }
     config_.bf16_ends = flag({"FIRST_LAST_LAYERS_BF16"}, false);
     config_.bf16_at_start = whole_or({"NUM_LAYERS_AT_START_IN_BF16"}, 0);
@@ -418,13 +426,20 @@ class Reader {
     config_.check_gradients = llama && !whole_step && !layers;
     config_.fused_loss = !tunes && *flag({"CROSS_ENTROPY_LOSS_FUSION"}, true);
     config_.loss_fusion = text({"CE_FUSION_IMPL"});
+    config_.operation_fuser = flag({"USE_TE_OPS"}, false);
   }
 
-  // train.py: adapters of rank 16 on the attention's linears.
+  // train.py: adapters of rank 16 on the attention's linears, behind dropout. In v4.1, which knows
+  // no CG_WEIGHT_CACHING, transposed weights are not kept (conf,
+  // disable_parameter_transpose_cache).
   void adapters(Layout& layout) {
     if (kind_ != Benchmark::lora) return;
     layout.lora_rank = static_cast<int>(rank_);
     layout.lora_modules = {LoraModule::linear_qkv, LoraModule::linear_proj};
+    layout.lora_dropout = 0.1;
+    const bool keeps_none = !is_set("CG_WEIGHT_CACHING");
+    if (keeps_none && layout.eight_bit_parameters && layout.compute_dtype == DType::fp8)
+      layout.frozen_orders = FrozenOrders::transposed;
   }
 
   void rest() {
@@ -453,6 +468,7 @@ class Reader {
   Benchmark kind_ = Benchmark::none;
   std::int64_t rank_ = 16;
   bool graphs_ = false;
+  int segment_gpus_ = 0;
 };
 
 struct System {

@@ -466,6 +466,7 @@ class Reader : private SettingProblems {
     runs.scales_gradients = !config_.average_in_collective.value_or(false);
     runs.checks_gradients = config_.check_gradients.value_or(rules_.checks_gradients);
     runs.separate_update = true;
+    runs.operation_fuser = config_.operation_fuser.value_or(false);
   }
 
   const MegatronConfig& config_;

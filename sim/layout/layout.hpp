@@ -111,6 +111,18 @@ constexpr auto words_of(FrozenFormat) {
   return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"}};
 }
 
+// In which orders a frozen weight that is kept in the format of the products (eight_bit_parameters)
+// is there for the product that reads it transposed, the input gradient. both: beside the first
+// order, made once, as nothing changes the weight. one: the products read either (Blackwell with
+// one scale for a tensor). transposed: a kernel makes it for each input gradient. Transformer
+// Engine 2.8, pytorch/tensor/float8_tensor.py, update_usage; csrc/quantizer.cpp; Megatron-LM,
+// disable_parameter_transpose_cache.
+enum class FrozenOrders : std::uint8_t { both, one, transposed };
+constexpr auto words_of(FrozenOrders) {
+  return std::array{Word{FrozenOrders::both, "both"}, Word{FrozenOrders::one, "one"},
+                    Word{FrozenOrders::transposed, "transposed"}};
+}
+
 // Adapters of the linears of routed experts (Megatron-Bridge at 067f987d, peft/lora.py): none; one
 // that all experts of a linear share, on all ranks (share_expert_adapters, on by default there); or
 // one for each expert.
@@ -309,7 +321,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   AttentionKernel attention = AttentionKernel::flash;
   ContextExchange context_exchange = ContextExchange::ring;
 
-  DType compute_dtype = DType::bf16;     // matrix products
+  DType compute_dtype = DType::bf16;  // matrix products
   DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
   DType gradient_dtype = DType::bf16;    // gradient storage
   DType reduce_dtype = DType::bf16;      // gradients on the wire
@@ -330,6 +342,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::vector<LoraModule> lora_modules{LoraModule::linear_qkv, LoraModule::linear_proj,
                                        LoraModule::linear_fc1, LoraModule::linear_fc2};
   FrozenFormat frozen_format = FrozenFormat::as_trained;
+  FrozenOrders frozen_orders = FrozenOrders::both;
+  double lora_dropout = 0;  // probability, of the input of an adapter
   ExpertAdapters expert_adapters = ExpertAdapters::none;
 
   // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the

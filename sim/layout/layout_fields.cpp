@@ -295,6 +295,12 @@ Fields adapters() {
       {word_key<FrozenFormat>("lora.base", "as_trained",
                               "format of frozen weights; nf4: QLoRA's 4 bits"),
        &Layout::frozen_format},
+      {word_key<FrozenOrders>("lora.orders", "both",
+                              "orders of frozen weights under fp8_parameters; transposed: one, and "
+                              "a kernel makes the other for each input gradient"),
+       &Layout::frozen_orders},
+      {number_key("lora.dropout", {0, 0.99}, "", "0", "dropout in front of adapters"),
+       &Layout::lora_dropout},
       {word_key<ExpertAdapters>("lora.experts", "none",
                                 "adapters of the linears of routed experts, by lora.modules"),
        &Layout::expert_adapters, nullptr, has_experts},

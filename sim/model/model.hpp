@@ -360,6 +360,10 @@ struct Execution {
   bool scales_gradients = false;  // a kernel divides them by the replicas, then they are summed
   bool checks_gradients = false;  // read for what is not finite before they are reduced
   bool separate_update = false;   // clipping and new weights are passes apart from Adam's
+  // Transformer Engine's operation fuser: activations between the linears of an MLP write the
+  // format of products themselves, or take its maximum; adapters add to what the frozen product has
+  // written.
+  bool operation_fuser = false;
   // A compiler's tensor parallelism: products are cut as micro_pipeline.hpp of sim/plan says, and
   // nothing else overlaps.
   bool symmetric_memory = false;

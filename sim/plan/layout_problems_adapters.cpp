@@ -27,6 +27,7 @@ class AdapterChecker {
       list_.problem("optimizer",
                     "optimizer is muon with lora.rank, which is not modelled; allowed: "
                     "adam, lion, momentum, sgd");
+    orders();
     frameworks();
     experts();
     others();
@@ -35,12 +36,27 @@ class AdapterChecker {
  private:
   void unused() {
     if (layout_.frozen_format != FrozenFormat::as_trained ||
+        layout_.frozen_orders != FrozenOrders::both || layout_.lora_dropout > 0 ||
         layout_.lora_modules != Layout{}.lora_modules ||
         layout_.expert_adapters != ExpertAdapters::none)
-      list_.problem(
-          "lora.rank",
-          "lora.base, lora.modules or lora.experts is set, but lora.rank is 0; allowed: 1 "
-          "or more");
+      list_.problem("lora.rank",
+                    "lora.base, lora.orders, lora.dropout, lora.modules or lora.experts is set, "
+                    "but lora.rank is 0; allowed: 1 "
+                    "or more");
+  }
+
+  void orders() {
+    if (layout_.frozen_orders == FrozenOrders::both) return;
+    const EightBit software = model_.execution.eight_bit;
+    const bool one_scale = layout_.compute_dtype == DType::fp8 &&
+                           (software == EightBit::transformer_engine ||
+                            software == EightBit::transformer_engine_tensorwise ||
+                            software == EightBit::transformer_engine_linear);
+    if (layout_.eight_bit_parameters && one_scale) return;
+    list_.problem("lora.orders",
+                  "lora.orders is {}, which needs fp8_parameters and 8-bit products with one scale "
+                  "for a tensor; allowed here: both",
+                  word(layout_.frozen_orders));
   }
 
   void modules() {

@@ -44,7 +44,7 @@ Operands operands_of_site(Action action) {
                         weight_gradient, weight, target_logit, exponential_sum, keys, keys_gradient,
                         choice_weights, choice_gradient, workspace})};
     case Action::input_gradient:
-      return {roles({gradient, input_gradient}), roles({weight})};
+      return {roles({gradient, input_gradient}), roles({weight, input})};
     case Action::rescale_gradient:
       return {0, roles({input_gradient, weight_gradient})};
     case Action::weight_gradient:

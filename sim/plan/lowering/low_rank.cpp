@@ -9,11 +9,16 @@ void LowRankAdapters::intern_adapter(const ShardedOp& op, AdapterWork& work) {
   work.name = builder_.name(op.op->name + ".adapter");
   work.down = builder_.kernel(adapter.down);
   work.up = builder_.kernel(adapter.up);
-  work.scale = builder_.kernel(adapter.scale);
-  work.add = builder_.kernel(adapter.add);
+  const auto interned = [&](const std::optional<Kernel>& kernel) {
+    return kernel ? builder_.kernel(*kernel) : none;
+  };
+  work.scale = interned(adapter.scale);
+  work.add = interned(adapter.add);
+  work.drop = interned(adapter.drop);
+  work.drop_gradient = interned(adapter.drop_gradient);
   work.up_gradient = builder_.kernel(adapter.up_gradient);
   work.down_gradient = builder_.kernel(adapter.down_gradient);
-  work.add_gradient = builder_.kernel(adapter.add_gradient);
+  work.add_gradient = interned(adapter.add_gradient);
   work.up_weight = builder_.kernel(adapter.up_weight);
   work.down_weight = builder_.kernel(adapter.down_weight);
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
@@ -56,13 +61,20 @@ void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input
   const AdapterWork& work = frame.work->ops[i].adapter;
   if (!work.exists()) return;
   const LowRankAdapter& adapter = *frame.shape->ops[i].adapter;
+  const Value kept = dropped(frame, i, input);
   Value narrow = tensors_.allocate(adapter.narrow);
   narrow.ready = run(frame, i, work.down);
-  tensors_.drop(input, Role::input);
+  tensors_.drop(kept, Role::input);
   emit_.read_weight(frame, i);
   builder_.writes(narrow.buffer, Role::output);
   exchange(frame, i, work.exchange_narrow, narrow);
   if (frame.ends_in_adapter_of(i)) return tensors_.drop(narrow, Role::output);
+  if (work.add == none) {
+    output.ready = run(frame, i, work.up);
+    tensors_.drop(narrow, Role::input);
+    emit_.read_weight(frame, i);
+    return builder_.writes(output.buffer, Role::output);
+  }
   Value wide = tensors_.allocate(work.gather != none ? adapter.gathered : output.bytes);
   wide.ready = run(frame, i, work.up);
   tensors_.drop(narrow, Role::input);
@@ -76,15 +88,35 @@ void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input
   builder_.writes(output.buffer, Role::output);
 }
 
-Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradient) {
+// Layout::lora_dropout.
+Value LowRankAdapters::dropped(const Frame& frame, std::size_t i, const Value& input) {
+  const std::uint32_t kernel = frame.work->ops[i].adapter.drop;
+  if (kernel == none) return input;
+  Value kept = tensors_.allocate(input.bytes);
+  kept.ready = run(frame, i, kernel);
+  tensors_.drop(input, Role::input);
+  builder_.writes(kept.buffer, Role::output);
+  return kept;
+}
+
+// Scaled, where a kernel of its own does that, and of all tensor ranks.
+Value LowRankAdapters::scaled_gradient(const Frame& frame, std::size_t i, const Value& gradient) {
   const AdapterWork& work = frame.work->ops[i].adapter;
-  if (!work.exists()) return {};
   const ShardedOp& op = frame.shape->ops[i];
   Value scaled = tensors_.allocate(work.gather != none ? op.adapter->gathered : op.whole_output);
   scaled.ready = run(frame, i, work.scale);
   tensors_.read(gradient, Role::gradient);
   builder_.writes(scaled.buffer, Role::output);
   exchange(frame, i, work.gather, scaled);
+  return scaled;
+}
+
+Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradient) {
+  const AdapterWork& work = frame.work->ops[i].adapter;
+  if (!work.exists()) return {};
+  const ShardedOp& op = frame.shape->ops[i];
+  if (work.scale == none) tensors_.retain(gradient.buffer);
+  const Value scaled = work.scale == none ? gradient : scaled_gradient(frame, i, gradient);
   Value narrow = tensors_.allocate(op.adapter->narrow);
   narrow.ready = run(frame, i, work.up_gradient);
   tensors_.read(scaled, Role::gradient);
@@ -98,12 +130,17 @@ Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradie
   emit_.read_weight(frame, i);
   builder_.writes(part.buffer, Role::output);
   weight_gradient(frame, i, Factor::down, narrow);
+  if (work.drop_gradient == none) return part;
+  part.ready = run(frame, i, work.drop_gradient);
+  builder_.writes(part.buffer, Role::output);
   return part;
 }
 
 void LowRankAdapters::add_gradient(Frame& frame, std::size_t i, const Value& part, Value& sum) {
   if (!part.exists()) return;
-  sum.ready = run(frame, i, frame.work->ops[i].adapter.add_gradient);
+  const std::uint32_t kernel = frame.work->ops[i].adapter.add_gradient;
+  if (kernel == none) return tensors_.drop(part, Role::input);  // by the product before
+  sum.ready = run(frame, i, kernel);
   tensors_.drop(part, Role::input);
   builder_.writes(sum.buffer, Role::input_gradient);
 }

@@ -19,6 +19,8 @@ class LowRankAdapters : BlockPart {
   void add_gradient(Frame& frame, std::size_t i, const Value& part, Value& sum);
 
  private:
+  Value dropped(const Frame& frame, std::size_t i, const Value& input);
+  Value scaled_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   OpId run(const Frame& frame, std::size_t i, std::uint32_t kernel);
   void exchange(const Frame& frame, std::size_t i, std::uint32_t collective, Value& tensor);
   enum class Factor : std::uint8_t { up, down };

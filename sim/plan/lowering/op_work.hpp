@@ -49,6 +49,7 @@ struct ExpertWork {
 struct AdapterWork {
   std::uint32_t name = 0, exchange_name = 0;
   std::uint32_t down = none, up = none, scale = none, add = none;
+  std::uint32_t drop = none, drop_gradient = none;
   std::uint32_t up_gradient = none, down_gradient = none, add_gradient = none;
   std::uint32_t up_weight = none, down_weight = none;
   std::uint32_t exchange_narrow = none, sum_narrow = none;  // forward; of its gradient

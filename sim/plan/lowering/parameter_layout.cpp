@@ -22,7 +22,7 @@ namespace {
 
 // Of a weight that is cast: so many orders of it, and the scales of both.
 std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
-  const auto elements = static_cast<double>(op.encode_weight->m * op.encode_weight->n);
+  const auto elements = static_cast<double>(op.encoded_elements);
   return std::llround(elements * (orders * op.weight_element + 2 * op.weight_scale_bytes));
 }
 
@@ -32,8 +32,11 @@ std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
 // themselves, what is stored holds both.
 int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) const {
   const bool packed = quantized_parameters && layout_.compute_dtype == DType::nvfp4;
-  const int transposed = keeps_one_order(runs_, layout_) ? 0 : 1;
-  return both_orders || packed ? 0 : (quantized_parameters ? 0 : 1) + transposed;
+  const bool read_as_stored =
+      keeps_one_order(runs_, layout_) ||
+      (layout_.trains_adapters() && layout_.frozen_orders == FrozenOrders::one);
+  if (both_orders || packed) return 0;
+  return (quantized_parameters ? 0 : 1) + (read_as_stored ? 0 : 1);
 }
 
 // Of parameters that are not trained, as they are kept.
@@ -52,13 +55,13 @@ void ParameterLayout::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      const bool eight_bits = layout_.eight_bit_parameters && is_quantized(*op.op, layout_);
+      const bool eight_bits = layout_.eight_bit_parameters && op.encoded_elements > 0;
       // Both orders take the place of 16 bits where these are what is gathered.
       const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
       parameters.frozen_bytes = frozen_bytes(op, parameters.own.bytes_each);
       if (op.adapter) parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
-      if (op.encode_weight && !op.encodes_weight_each_time)
+      if (op.encoded_elements > 0 && !op.encodes_weight_each_time)
         parameters.encoded_bytes = encoded_bytes(op, orders_beside(eight_bits, both_orders));
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);

@@ -22,7 +22,7 @@ void ScaleSharing::count_scaled_tensors() {
   if (!shares_maxima(runs_, layout_)) return;
   for (const StageBlock& block : context_.blocks)
     for (const ShardedOp& op : model_.blocks[block.shape].ops)
-      if (op.encode_weight) ++scaled_products_;
+      if (op.encoded_elements > 0) ++scaled_products_;
 }
 
 bool ScaleSharing::ends_layers(const Chunk& chunk, std::uint32_t i, int direction) const {

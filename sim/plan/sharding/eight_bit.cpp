@@ -27,13 +27,21 @@ bool can_be_fused(const ModelOp* before) {
 // read either order there is none (Transformer Engine at d0067d0d, pytorch/tensor/
 // float8_tensor.py, update_usage; csrc/quantizer.cpp, Float8Quantizer::create_tensor;
 // is_non_tn_fp8_gemm_supported).
+constexpr CastPass transpose{.bytes = 2, .launches = 1};
 struct Orders {
-  CastPass transpose{.bytes = 2, .launches = 1};
+  CastPass other = transpose;
   CastPass cast_transpose{.bytes = 4, .launches = 1};
 };
 Orders orders_of(const Execution& execution) {
-  if (execution.reads_either_order) return {.transpose = {}, .cast_transpose = cast};
+  if (execution.reads_either_order) return {.other = {}, .cast_transpose = cast};
   return {};
+}
+
+// The order that a weight gradient reads of a gradient that has been gathered. In front of frozen
+// weights inputs and gradients are cast in the other order alone (Transformer Engine 2.8,
+// pytorch/module/linear.py: the quantizers' set_usage by weight.requires_grad).
+CastPass other_order(const Orders& orders, const Layout& layout) {
+  return layout.trains_adapters() ? CastPass{} : orders.other;
 }
 
 // Transformer Engine 1.11 to 2.1, delayed scaling: scales are known before the tensor is, so a cast
@@ -48,15 +56,15 @@ Orders orders_of(const Execution& execution) {
 EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Orders& orders,
                                  const Layout& layout) {
   const bool scattered = is_split_by_tokens(op, layout);
-  const auto& [transpose, cast_transpose] = orders;
+  const CastPass whole = layout.trains_adapters() ? cast : orders.cast_transpose;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
-  if (!behind_norm) casts.input = scattered ? cast : cast_transpose;
-  if (behind_norm || scattered) casts.saved_input = transpose;
-  casts.gradient = cast_transpose;
+  if (!behind_norm) casts.input = scattered ? cast : whole;
+  if (behind_norm || scattered) casts.saved_input = orders.other;
+  casts.gradient = whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + transpose;
-  casts.weight = layout.eight_bit_parameters ? transpose : cast_transpose;
+    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + other_order(orders, layout);
+  casts.weight = layout.eight_bit_parameters ? orders.other : orders.cast_transpose;
   return casts;
 }
 
@@ -69,21 +77,20 @@ EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders&
                               const Layout& layout) {
   constexpr CastPass maximum{.bytes = 2, .launches = 1};
   constexpr CastPass scale{.launches = 1};
-  const auto& [transpose, cast_transpose] = orders;
   const bool scattered = is_split_by_tokens(op, layout);
+  const CastPass whole = layout.trains_adapters() ? cast : orders.cast_transpose;
   const auto of_own = [&](bool own, CastPass pass) {
     return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
   };
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   const CastPass scaled = behind_norm ? scale : maximum + scale;
-  casts.input =
-      of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : cast_transpose));
-  if (scattered) casts.saved_input = transpose;
-  casts.gradient = maximum + scale + cast_transpose;
+  casts.input = of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : whole));
+  if (scattered) casts.saved_input = orders.other;
+  casts.gradient = maximum + scale + whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own(true, maximum + scale + cast) + transpose;
-  casts.weight = layout.eight_bit_parameters ? transpose : maximum + scale + cast_transpose;
+    casts.gradient = of_own(true, maximum + scale + cast) + other_order(orders, layout);
+  casts.weight = layout.eight_bit_parameters ? orders.other : maximum + scale + orders.cast_transpose;
   return casts;
 }
 
@@ -107,20 +114,19 @@ constexpr ScaleBlock mxfp8_block{.elements = 32, .bytes = 1};
 // _all_gather_mxfp8).
 EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock activations,
                             ScaleBlock weights) {
-  const auto both_orders = [](ScaleBlock block) {
-    return CastPass{.bytes = 2 + 2 * (1 + block.per_element()), .launches = 1};
+  const auto written = [](ScaleBlock block, int orders) {
+    return CastPass{.bytes = 2 + orders * (1 + block.per_element()), .launches = 1};
   };
   const bool scattered = is_split_by_tokens(op, layout);
-  const CastPass whole = both_orders(activations);
+  const CastPass whole = written(activations, layout.trains_adapters() ? 1 : 2);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
   // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
-  constexpr CastPass transpose{.bytes = 2, .launches = 1};
   const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
-  casts.weight = in_one_order ? transpose : both_orders(weights);
+  casts.weight = in_one_order ? transpose : written(weights, 2);
   casts.saved_element = 1 + activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
   return casts;
@@ -136,14 +142,16 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
 // (fp4_param_gather) are gathered in one order and transposed.
 EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
   constexpr double order = operand_bytes_of(DType::nvfp4);
-  constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};
-  constexpr CastPass transpose{.bytes = 2 * order, .launches = 1};
+  constexpr CastPass both{.bytes = 2 + 2 + 2 * order, .launches = 2};
+  constexpr CastPass packed_transpose{.bytes = 2 * order, .launches = 1};
+  const CastPass whole =
+      layout.trains_adapters() ? CastPass{.bytes = 2 + 2 + order, .launches = 2} : both;
   const bool scattered = is_split_by_tokens(op, layout);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
   casts.input = op.split == TensorSplit::column ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
-  casts.weight = layout.eight_bit_parameters ? transpose : whole;
+  casts.weight = layout.eight_bit_parameters ? packed_transpose : both;
   casts.saved_element = casts.gathered_element = order;
   casts.weight_element = 0.5;
   casts.weight_scale_bytes = order - 0.5;

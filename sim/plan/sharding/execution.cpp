@@ -77,10 +77,69 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  to.encoded_elements = in * matrices * out;
   to.weight_element = casts.weight_element;
   to.weight_scale_bytes = casts.weight_scale_bytes;
   to.encodes_weight_each_time = casts.weight_each_time;
   to.gathered_element = casts.gathered_element;
+}
+
+// Transformer Engine's operation fuser (release 2.8, pytorch/ops/basic/activation.py and
+// csrc/extensions/activation.cpp; Megatron-LM, TEFusedMLP): the activation writes 8 bits, forward
+// for the linear behind it and backward for the one before, where scales are delayed or those of
+// MXFP8; with one scale for a tensor, or NVFP4, it takes the maximum. Blocks of 128 are cast apart.
+namespace {
+
+enum class ActivationCast : std::uint8_t { apart, takes_maximum, whole };
+
+ActivationCast cast_by_activation(EightBit software, DType compute) {
+  if (compute == DType::nvfp4 || software == EightBit::transformer_engine_tensorwise)
+    return ActivationCast::takes_maximum;
+  if (software == EightBit::transformer_engine || software == EightBit::transformer_engine_mxfp8)
+    return ActivationCast::whole;
+  return ActivationCast::apart;
+}
+
+// `elements`: of the tensor that the activation writes and the cast reads, in 16 bits.
+void cast_in_activation(ActivationCast by, std::int64_t elements, std::optional<Kernel>& cast,
+                        Kernel& activation) {
+  if (!cast) return;
+  const Bytes tensor{2 * elements};
+  if (by == ActivationCast::takes_maximum) {
+    cast->bytes -= tensor;
+    cast->launches -= 1;
+    return;
+  }
+  activation.bytes = activation.bytes + cast->bytes - tensor - tensor;
+  cast.reset();
+}
+
+bool is_activation(const ModelOp& op) {
+  return op.kind == ModelOpKind::elementwise &&
+         (op.function == Function::swiglu || op.function == Function::geglu ||
+          op.function == Function::gelu || op.function == Function::relu ||
+          op.function == Function::squared_relu);
+}
+
+}  // namespace
+
+void fuse_activations(const Region& region, ShardedBlock& sharded) {
+  const Execution& runs = region.model->execution;
+  const ActivationCast by = cast_by_activation(runs.eight_bit, region.layout->compute_dtype);
+  if (!runs.operation_fuser || by == ActivationCast::apart) return;
+  if (region.layout->cuts_products() || region.element != 2) return;
+  for (std::size_t i = 1; i + 1 < sharded.ops.size(); ++i) {
+    ShardedOp& op = sharded.ops[i];
+    ShardedOp& before = sharded.ops[i - 1];
+    ShardedOp& behind = sharded.ops[i + 1];
+    const bool between = before.encoded_elements > 0 && behind.encoded_elements > 0 &&
+                         before.op->experts == 0 && behind.op->experts == 0;
+    if (!is_activation(*op.op) || !between || !op.forward || !op.backward) continue;
+    cast_in_activation(by, behind.whole_input.count() / region.element, behind.encode_input,
+                       *op.forward);
+    cast_in_activation(by, before.whole_output.count() / region.element, before.encode_gradient,
+                       *op.backward);
+  }
 }
 
 void cast_input_again(const Region& region, ShardedOp& to) {

@@ -19,10 +19,29 @@ Kernel pass(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
 // cast_adapter_dtype).
 void cast_in_adapter(LowRankAdapter& adapter, Bytes input, int apart) {
   constexpr int passes = 6, launches = 4;
-  for (Kernel* kernel : {&adapter.add, &adapter.add_gradient}) {
-    kernel->bytes += input * (passes * apart);
-    kernel->launches += launches;
+  for (std::optional<Kernel>* kernel : {&adapter.add, &adapter.add_gradient}) {
+    if (!*kernel) continue;  // the operation fuser's adapters are not cast
+    (*kernel)->bytes += input * (passes * apart);
+    (*kernel)->launches += launches;
   }
+}
+
+// Transformer Engine's operation fuser, without tensor parallelism (NVIDIA/NeMo,
+// branch 25.09-alpha, collections/llm/peft/lora.py, TEFusedLoRALinear): alpha / r and the sums are
+// arguments of the products (TransformerEngine, release 2.8, pytorch/ops/fused:
+// ForwardLinearScaleAdd, BackwardLinearScale, BackwardLinearAdd).
+bool adds_in_products(const Region& region) {
+  return region.model->execution.operation_fuser && region.tensor == 1;
+}
+
+// Reads what it drops, writes it and a mask: a byte of each element (torch, native_dropout), or a
+// bit (Transformer Engine, csrc/extensions/dropout.cpp).
+void drop_inputs(const Region& region, const ModelOp& op, Bytes input, LowRankAdapter& adapter) {
+  const std::int64_t elements = input.count() / region.element;
+  adapter.mask = Bytes{adds_in_products(region) ? (elements + 7) / 8 : elements};
+  adapter.drop = pass(region, op, input, 2);
+  adapter.drop->bytes += adapter.mask;
+  adapter.drop_gradient = adapter.drop;
 }
 
 // Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
@@ -47,11 +66,16 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   adapter.narrow = bytes(rank * apart);
   adapter.down = gemm(dtype, {tokens, narrow, in}, bytes(narrow));
   adapter.up = gemm(dtype, {tokens, out, rank}, bytes(out));
-  adapter.scale = pass(region, op, bytes(out), 2);
-  adapter.add = pass(region, op, row ? to.output : to.whole_output, 3);
   adapter.up_gradient = gradient_gemm(dtype, {tokens, rank, out}, bytes(rank));
   adapter.down_gradient = gradient_gemm(dtype, {tokens, in, narrow}, bytes(in));
-  adapter.add_gradient = pass(region, op, bytes(in), 3 * apart);
+  if (adds_in_products(region)) {
+    adapter.up.bytes += bytes(out);
+  } else {
+    adapter.scale = pass(region, op, bytes(out), 2);
+    adapter.add = pass(region, op, row ? to.output : to.whole_output, 3);
+    adapter.add_gradient = pass(region, op, bytes(in), 3 * apart);
+  }
+  if (region.layout->lora_dropout > 0) drop_inputs(region, op, bytes(in * apart), adapter);
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
   adapter.down_weight =
       gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
@@ -61,10 +85,12 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   // linear_out gathers its outputs, of which a rank goes on with those of its tokens.
   if (row && t > 1) adapter.gathered = bytes(op.out_features);
   adapter.parameters = in * narrow + rank * out;
-  for (Kernel* kernel :
-       {&adapter.down, &adapter.up, &adapter.scale, &adapter.add, &adapter.up_gradient,
-        &adapter.down_gradient, &adapter.add_gradient, &adapter.up_weight, &adapter.down_weight})
+  for (Kernel* kernel : {&adapter.down, &adapter.up, &adapter.up_gradient, &adapter.down_gradient,
+                         &adapter.up_weight, &adapter.down_weight})
     kernel->launches *= apart;
+  for (std::optional<Kernel>* kernel :
+       {&adapter.scale, &adapter.add, &adapter.add_gradient, &adapter.drop, &adapter.drop_gradient})
+    if (*kernel) (*kernel)->launches *= apart;
   return adapter;
 }
 
@@ -101,11 +127,12 @@ LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
   adapter.scale = pass(region, op, bytes(out), 2);
   adapter.add = pass(region, op, bytes(out), 3);
   adapter.add_gradient = pass(region, op, bytes(in), 3);
+  if (region.layout->lora_dropout > 0) drop_inputs(region, op, bytes(in), adapter);
   if (parts > 1) {
-    adapter.add.bytes += bytes(in) * 2;
-    adapter.add_gradient.bytes += bytes(in) * (parts + 2 + 3 * (parts - 1));
-    adapter.add.launches += 1;
-    adapter.add_gradient.launches += 3 * parts - 1;
+    adapter.add->bytes += bytes(in) * 2;
+    adapter.add_gradient->bytes += bytes(in) * (parts + 2 + 3 * (parts - 1));
+    adapter.add->launches += 1;
+    adapter.add_gradient->launches += 3 * parts - 1;
   }
   adapter.parameters = experts * rank * (in + out);
   return adapter;
@@ -134,6 +161,23 @@ void keep_in_nf4(const Region& region, ShardedOp& to) {
                                     static_cast<double>(elements) * (nf4_bytes + region.element));
   to.encode_weight = to.encode_saved_weight = dequantize;
   to.encodes_weight_each_time = true;
+}
+
+// Weights in the format of the products: nothing changes them, so none is cast in a step
+// (Transformer Engine, fp8_model_init; pytorch/tensor/float8_tensor.py, update_usage, which keeps a
+// transpose until the data change). FrozenOrders::transposed: one kernel for each input gradient.
+void keep_in_format_of_products(const Region& region, ShardedOp& to) {
+  to.encode_weight.reset();
+  if (region.layout->frozen_orders != FrozenOrders::transposed) return;
+  Kernel transpose = memory_kernel(OpKind::elementwise, region, *to.op,
+                                   2 * static_cast<double>(to.encoded_elements));
+  to.encode_saved_weight = transpose;
+  to.encodes_weight_each_time = true;
+}
+
+bool holds_format_of_products(const Region& region, const ShardedOp& op) {
+  return region.layout->eight_bit_parameters && op.encoded_elements > 0 &&
+         !op.encodes_weight_each_time;
 }
 
 }  // namespace
@@ -194,6 +238,7 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   to.saved = {};  // its input was for the weight gradient
   if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
     keep_in_nf4(region, to);
+  if (holds_format_of_products(region, to)) keep_in_format_of_products(region, to);
   if (!has_adapter(block, op, *region.layout)) return;
   if (op.experts == 0)
     to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));
@@ -206,7 +251,8 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   const int copies = region.model->execution.casts_adapters && op.experts == 0
                          ? linears_apart(*region.model, block, op)
                          : 1;
-  to.saved = to.whole_input * copies + to.adapter->narrow;
+  to.saved = to.whole_input * copies + to.adapter->narrow + to.adapter->mask;
+  if (!to.adapter->add_gradient) to.input_gradient->bytes += to.whole_input;
 }
 
 }  // namespace sim

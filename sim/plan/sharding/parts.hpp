@@ -69,6 +69,7 @@ Bytes result_of(const Kernel& product);
 // One that gives gradients.
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 
+
 // sharding_execution.cpp
 // The dimension of a product in which several others stand side by side: the output features of a
 // forward product are its columns, those of its input gradient its depth, of its weight gradient
@@ -137,6 +138,8 @@ DType weight_gradient_dtype(const Region& region, const ModelOp& op);
 // What casts the operands of a linear whose forward product is `forward`.
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to);
+// Execution::operation_fuser: casts that the activation of an MLP makes.
+void fuse_activations(const Region& region, ShardedBlock& sharded);
 // A linear whose input is made again in 16 bits: it casts that for its weight gradient, and would
 // have kept it so.
 void cast_input_again(const Region& region, ShardedOp& to);

@@ -438,6 +438,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
     if (region.layout->trains_adapters()) freeze(own, block, to);
   }
+  fuse_activations(region, sharded);
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);
   for (std::size_t i = 0; i < sharded.again.input_from.size(); ++i)

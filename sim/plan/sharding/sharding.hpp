@@ -70,9 +70,13 @@ struct SlicedPass {
 
 // The low-rank adapter of a linear (low_rank.hpp): x A, of `narrow` bytes for all tokens, times B.
 struct LowRankAdapter {
-  Kernel down, up, scale, add;                      // the last: to the output of the linear
-  Kernel up_gradient, down_gradient, add_gradient;  // of the input; behind a `scale`
-  Kernel up_weight, down_weight;                    // of B and of A
+  Kernel down, up, up_gradient, down_gradient;
+  // The last two: to the output of the linear, and to the gradient of its input. Absent: the
+  // products do it (Execution::operation_fuser).
+  std::optional<Kernel> scale, add, add_gradient;
+  std::optional<Kernel> drop, drop_gradient;  // Layout::lora_dropout
+  Bytes mask{};                               // of it
+  Kernel up_weight, down_weight;              // of B and of A
   Bytes narrow{};
   bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
   Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
@@ -101,8 +105,9 @@ struct ShardedOp {
   std::optional<Kernel> encode_saved_weight;  // for the input gradient
   // Multiply gradients by scales of rows.
   std::optional<Kernel> rescale_input_gradient, rescale_weight_gradient;
-  double weight_element = 1;              // bytes of a weight that is cast, in one order
-  double weight_scale_bytes = 0;          // and of its scales, per element
+  std::int64_t encoded_elements = 0;      // of a weight whose products have such operands
+  double weight_element = 1;              // bytes of each in one order
+  double weight_scale_bytes = 0;          // and of its scales
   bool encodes_weight_each_time = false;  // else once per step
   double gathered_element = 0;  // bytes in which input and gradient are gathered over tensor ranks;
                                 // 0: as activations are

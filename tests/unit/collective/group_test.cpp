@@ -122,6 +122,22 @@ TEST_CASE("within nodes a channel skips one edge, and across nodes it takes one 
   }
 }
 
+// NVIDIA/nccl v2.30, src/init.cc: of the channels that each rank found, the fewest.
+TEST_CASE("a ring over unequal nodes has the NICs of the smallest", "[collective]") {
+  const Cluster cluster = load("dgx-h100", 2);
+  std::vector<GpuId> members = block(cluster, 2, 8);
+  const GroupShape whole = group_shape(cluster, members);
+  members.resize(12);
+  const GroupShape half = group_shape(cluster, members);
+  members.resize(9);
+  const GroupShape single = group_shape(cluster, members);
+  CHECK_FALSE(half.uniform);
+  CHECK(whole.nics_per_node == 8);
+  CHECK(half.nics_per_node == 4);
+  CHECK(single.nics_per_node == 1);
+  CHECK_THAT(gbps(half.inter_bandwidth) / gbps(single.inter_bandwidth), WithinRel(4.0, 1e-3));
+}
+
 // 16 rings for 8 NICs (NVIDIA/nccl issue 518); a GPU alone has the two NICs of its PCIe switch and
 // two rings, which those of the GPU beside it double. A message between nodes has two channels.
 TEST_CASE("flows are the channels that pass a NIC", "[collective]") {

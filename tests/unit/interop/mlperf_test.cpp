@@ -70,6 +70,27 @@ TEST_CASE("a fine-tuning of MLPerf has adapters on the attention's linears", "[i
   CHECK(attention("export FP8_DPA=1\n") == EightBitAttention::dot_product);
   CHECK(attention("export FP8_DPA=0\n") == EightBitAttention::none);
   CHECK(attention("export FP8=False\nexport FP8_DPA=1\n") == EightBitAttention::none);
+  CHECK(job.layout.lora_dropout == 0.1);
+  CHECK(attention("export FP8_DPA=1\nexport NVTE_DPA_FP8_RECIPE=F16\n") == EightBitAttention::none);
+}
+
+TEST_CASE("frozen weights of MLPerf are in 8 bits, whatever is gathered", "[interop]") {
+  const Imported old = from_variables(tuning);
+  CHECK(old.layout.eight_bit_parameters);
+  CHECK(old.layout.frozen_orders == FrozenOrders::transposed);
+  const std::string later = tuning + "export CG_WEIGHT_CACHING=0\nexport FP8_PARAM_GATHER=0\n";
+  CHECK(from_variables(later).layout.eight_bit_parameters);
+  CHECK(from_variables(later).layout.frozen_orders == FrozenOrders::both);
+  CHECK(from_variables(later + "export USE_TE_OPS=1\n").framework.execution.operation_fuser);
+  const std::string four = later + "export FP8=False\nexport FP4=True\n";
+  CHECK_FALSE(from_variables(four).layout.eight_bit_parameters);
+  CHECK(from_variables(four + "export PRE_QUANTIZED_MODEL=True\n").layout.eight_bit_parameters);
+  CHECK_FALSE(from_variables(tuning + "export FP8=False\n").layout.eight_bit_parameters);
+}
+
+TEST_CASE("segments of a scheduler say how many trays of a rack are used", "[interop]") {
+  CHECK(from_variables(pretraining + "export SEGMENT=4\n").segment_gpus == 32);
+  CHECK_FALSE(variable_problems(pretraining + "export SEGMENT=0\n").empty());
 }
 
 TEST_CASE("GPT-3 of MLPerf needs no MODEL_SIZE", "[interop]") {
