@@ -201,8 +201,6 @@ void read_optimizer(const ObjectReader& root, MegatronConfig& config) {
   const auto section = root.find("optimizer");
   if (!section || !section->is_object()) return;
   const ObjectReader optimizer = section->object();
-  const auto kind = optimizer.find("optimizer");
-  if (!kind || kind->peek_text().value_or("").find("muon") == std::string::npos) return;
   read_setting(optimizer, "optimizer", config.optimizer);
   read_setting(optimizer, "muon_num_ns_steps", config.newton_schulz_steps);
   read_setting(optimizer, "muon_tp_mode", config.muon_tensor_mode);

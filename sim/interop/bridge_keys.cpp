@@ -276,8 +276,6 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
                                                                    "hysteresis"};
 
 constexpr std::array optimizer_keys{
-    KnownKey{"optimizer", refused, "adam",
-             "only Adam is modelled; to forecast the job with it, --set {}=adam"},
     KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"log_num_zeros_in_grad", noted, "", "its pass over the gradients is not modelled"},

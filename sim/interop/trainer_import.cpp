@@ -97,14 +97,11 @@ constexpr std::array trainer_keys{
              "every sequence is forecast at full length: give layout.packing.lengths"},
 };
 
-// state_bits: of a moment. 8: an integer, with an fp32 scale for 256 of them (bitsandbytes at
-// 95f9af30, optim/optimizer.py; torchao, optim/subclass_8bit.py). 4: modelled where adapters alone
-// have them, of which they are next to nothing.
+// short_states: moments in less than 16 bits, which are modelled where adapters alone have them.
 struct TrainerOptimizer {
   std::string_view name;
   OptimizerKind kind = OptimizerKind::adam;
-  bool multi_tensor = false;
-  int state_bits = 32;
+  bool multi_tensor = false, short_states = false;
 };
 constexpr std::array optimizers{
     TrainerOptimizer{"adamw_torch_fused"},
@@ -113,11 +110,11 @@ constexpr std::array optimizers{
     TrainerOptimizer{"adamw_hf", OptimizerKind::adam, true},
     TrainerOptimizer{"paged_adamw_32bit"},  // pages only what finds no room
     TrainerOptimizer{"paged_adamw"},
-    TrainerOptimizer{"adamw_8bit", OptimizerKind::adam, false, 8},
-    TrainerOptimizer{"adamw_bnb_8bit", OptimizerKind::adam, false, 8},
-    TrainerOptimizer{"paged_adamw_8bit", OptimizerKind::adam, false, 8},
-    TrainerOptimizer{"adamw_torch_8bit", OptimizerKind::adam, false, 8},
-    TrainerOptimizer{"adamw_torch_4bit", OptimizerKind::adam, false, 4},
+    TrainerOptimizer{"adamw_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_bnb_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"paged_adamw_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_torch_8bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"adamw_torch_4bit", OptimizerKind::adam, false, true},
     TrainerOptimizer{"sgd", OptimizerKind::sgd, true},
     TrainerOptimizer{"lion_32bit", OptimizerKind::lion},
 };
@@ -203,16 +200,12 @@ class TrainerReader {
     }
     job_.optimizer = row->kind;
     job_.multi_tensor = row->multi_tensor;
-    job_.eight_bit_states = row->state_bits == 8 && !job_.adapters.trains_adapters();
-    if (row->state_bits < 8 && !job_.adapters.trains_adapters())
+    // Of adapters they are next to nothing.
+    if (row->short_states && !job_.adapters.trains_adapters())
       name.place->problem(
           fmt::format("{} is modelled where adapters alone are trained; else: adamw_torch, "
-                      "adamw_torch_fused, adamw_bnb_8bit, sgd, lion_32bit",
+                      "adamw_torch_fused, sgd, lion_32bit",
                       *name));
-    if ((*name).starts_with("paged_"))
-      result_.notes.push_back({"optim",
-                               "states are modelled on the device: pages that find no "
-                               "room there are not"});
   }
 
   // LLaMA-Factory: pt and sft have one loss over one model.
@@ -396,9 +389,8 @@ class TrainerReader {
   }
 
   bool adapt(Imported& into) const {
-    if (job_.eight_bit_states) into.layout.moment_dtype = DType::fp8;
     into.layout.lora_rank = job_.adapters.lora_rank;
-    if (!into.layout.trains_adapters()) return job_.eight_bit_states;
+    if (!into.layout.trains_adapters()) return false;
     into.layout.lora_modules = job_.adapters.lora_modules;
     into.layout.frozen_format = job_.adapters.frozen_format;
     return true;

@@ -45,8 +45,7 @@ struct TrainerJob {
   Whole pipeline, pipeline_micro, layers_per_stage;
   Text schedule, round_stages;  // up, down: to a multiple of the ranks
   Whole sequence_length;
-  bool eight_bit_states = false;  // of the optimizer
-  Layout adapters;                // its lora_rank, lora_modules and frozen_format
+  Layout adapters;  // its lora_rank, lora_modules and frozen_format
   std::string_view program = "Accelerate";
   bool syncs_each = false;  // gradients of every micro-batch, not only of the last
 };

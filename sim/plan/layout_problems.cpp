@@ -410,7 +410,6 @@ class Checker : private LayoutProblemList {
     const DType weights = layout_.activation_dtype;
     check_states(layout_, model_, *this);
     if (!layout_.master_weights && weights != DType::fp32 && moments > 0 &&
-        layout_.moment_dtype != DType::fp8 &&
         (layout_.moment_dtype != weights || layout_.dtype_of_moment(1) != weights))
       problem("master_weights",
               "master_weights is false, but the weights are {} and the moments {}; without fp32 "

@@ -19,20 +19,19 @@ class StateChecker {
 
  private:
   // Transformer Engine's FusedAdam on the device alone has other states than fp32 beside masters.
-  bool is_transformer_engine() const { return layout_.master_weights && is_one_pass(); }
-  bool is_one_pass() const {
-    return layout_.optimizer == OptimizerKind::adam &&
+  bool is_transformer_engine() const {
+    return layout_.optimizer == OptimizerKind::adam && layout_.master_weights &&
            model_.execution.optimizer == OptimizerForm::fused && !layout_.offloads() &&
            !layout_.trains_apart() && layout_.compression == GradientCompression::none;
   }
 
   void moment(const char* key, DType dtype) {
-    // Transformer Engine's, and those of bitsandbytes and torchao.
-    const bool short_one = dtype == DType::fp8 && is_one_pass();
+    const bool short_one = dtype == DType::fp8 && is_transformer_engine();
     if (dtype == DType::fp32 || bytes_of(dtype) == 2 || short_one) return;
     list_.problem(key, "{} is {}; allowed: fp32, bf16, fp16{}", key, word(dtype),
                   dtype == DType::fp8 ? ", and fp8 with adam in one pass (framework.optimizer "
-                                        "fused), without offload, compression and local_steps"
+                                        "fused), master_weights, without offload, compression "
+                                        "and local_steps"
                                       : "");
   }
 

@@ -266,3 +266,58 @@ def llama3_8b_pretrain_16gpu_h100_bf16_config() -> ConfigContainer:
   CHECK(job.layout.global_batch == 64);
   CHECK(test::notes(job, "model.some_new_key"));
 }
+
+TEST_CASE("recipes of Megatron-Bridge: helpers, tables and what a model has besides text",
+          "[interop]") {
+  constexpr std::string_view text = R"(
+def _layout(pp, vp):
+    tables = {
+        (4, 2): [["embedding"] + ["decoder"] * 8] + [["decoder"] * 6] * 6 + [["decoder"] * 4, ["loss"]][:0],
+        (4, 1): [["embedding"] + ["decoder"] * 13] + [["decoder"] * 12] * 2 + [["decoder"] * 11 + ["loss"]],
+    }
+    return tables[(pp, 1 if vp is None else vp)]
+
+
+def _experts(cfg, sms=16):
+    cfg.model.moe_flex_dispatcher_backend = "hybridep"
+    cfg.model.moe_token_dispatcher_type = "flex"
+    cfg.model.moe_hybridep_num_sms = sms
+
+
+def qwen3_vl_30b_a3b_pretrain_32gpu_gb200_bf16_config():
+    cfg = _pretrain_common()
+    hf_path = "Qwen/Qwen3-VL-30B-A3B-Instruct"
+    cfg.model = AutoBridge.from_hf_pretrained(hf_path).to_megatron_provider(load_weights=False)
+    cfg.model.pipeline_model_parallel_size = 4
+    cfg.model.expert_model_parallel_size = 8
+    cfg.model.pipeline_model_parallel_layout = _layout(4, None)
+    cfg.model.freeze_language_model = False
+    cfg.model.attention_backend = AttnBackend.flash
+    cfg.train.micro_batch_size = 1
+    cfg.optimizer.optimizer = "dist_muon"
+    if isinstance(cfg.mixed_precision, str):
+        _experts(cfg, sms=24)
+    return cfg
+)";
+  const std::string name = "qwen3_vl_30b_a3b_pretrain_32gpu_gb200_bf16_config";
+  const auto read = [&](std::string_view recipe) {
+    return import_bridge_recipe(evaluate_recipe(recipe, "a.py", name, false), name, {});
+  };
+  std::string sound{text};
+  sound.erase(sound.find("        (4, 2):"),
+              sound.find("        (4, 1):") - sound.find("        (4, 2):"));
+  const Imported job = read(sound);
+  CHECK(job.shape.experts.count == 128);
+  CHECK(test::notes(job, "model"));
+  CHECK(job.layout.layers_per_chunk == std::vector{13, 12, 12, 11});
+  CHECK(job.layout.token_dispatcher == TokenDispatcher::hybridep);
+  CHECK(job.layout.dispatch_sms == 24);
+  CHECK(job.layout.optimizer == OptimizerKind::muon);
+  CHECK_FALSE(test::notes(job, "recipe"));
+  std::string frozen = sound;
+  frozen.replace(frozen.find("language_model = False"), 22, "language_model = True");
+  CHECK(test::problems([&] { return read(frozen); }).front().find("frozen parameters") !=
+        std::string::npos);
+  // A slice is not read: the whole table is not, and what it decides is not known.
+  CHECK(test::notes(read(text), "recipe"));
+}
