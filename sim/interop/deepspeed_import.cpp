@@ -422,6 +422,7 @@ class DeepSpeedReader {
         layout().attention = AttentionKernel::flash;
       return;
     }
+    set_transformers_experts(result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
     layout().recompute = request_.recompute.value_or(Recompute::none);
     if (!request_.recompute)
@@ -451,7 +452,6 @@ class DeepSpeedReader {
 
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request) {
-  refuse_experts(json, request);
   const ObjectReader root = json.root_object();
   std::optional<ObjectReader> flag_root;
   if (flags) flag_root = flags->root_object();

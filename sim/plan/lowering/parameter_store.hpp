@@ -97,6 +97,7 @@ struct Bucket {
   // ZeRO-3: the unit of the same block that another group shares, of experts or of the rest.
   std::uint32_t partner = none;
   bool stays = false;  // ZeRO-2/3: nobody else has it; a kernel takes gradients to the shard
+  bool outside = false;  // ZeRO-3: nobody else has it, and no unit is made of it
   // To other ranks, to servers, or to the shard.
   bool travels() const { return reduce != none || exchange != none || stays; }
 };
