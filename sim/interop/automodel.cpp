@@ -278,8 +278,8 @@ class Reader {
       judge_keys(*found, moe_keys, "distributed.moe.", result_);
       note_unknown_keys(*found, "distributed.moe.", result_);
     }
-    const bool otherwise = expert_ranks_.value_or(1) > 1 ? of_experts.value_or(false)
-                                                         : job_.pipeline.value_or(1) <= 1;
+    const bool otherwise =
+        expert_ranks_.value_or(1) > 1 ? of_experts.value_or(false) : job_.pipeline.value_or(1) <= 1;
     job_.fsdp.reshard = Text{asked.value_or(otherwise) ? "true" : "false", asked.place};
   }
 
@@ -397,9 +397,9 @@ class Reader {
     compiled_ = compiled;
   }
 
-  // Each decoder layer as a whole (components/distributed/parallelizer.py, _apply_per_layer_compile;
-  // components/utils/compile_utils.py): what stands between products and attention is fused. The
-  // parallelizer of experts compiles nothing.
+  // Each decoder layer as a whole (components/distributed/parallelizer.py,
+  // _apply_per_layer_compile; components/utils/compile_utils.py): what stands between products and
+  // attention is fused. The parallelizer of experts compiles nothing.
   void compiled_layers() {
     if (!compiled_ || expert_ranks_.value_or(1) > 1) return;
     Framework& made = result_.framework;
@@ -540,9 +540,8 @@ class Reader {
 
   void kernels() {
     const bool own = runs_own_class(backend_, result_.shape);
-    if (own)
-      set_automodel_kernels(backend_, expert_ranks_, request_.has_flash_2, root_, result_);
-    else if (expert_ranks_.value_or(1) != 1)
+    if (own) set_automodel_kernels(backend_, expert_ranks_, request_.has_flash_2, root_, result_);
+    if (result_.shape.experts.count == 0 && expert_ranks_.value_or(1) != 1)
       expert_ranks_.place->problem(
           fmt::format("is {}, but {} has no experts", *expert_ranks_, result_.shape.name));
     Execution& runs = result_.framework.execution;

@@ -80,8 +80,7 @@ class Kernels : private SettingProblems {
 
   // BackendConfig.__post_init__ switches fused rotary embeddings off.
   void rotary() {
-    framework().rotary =
-        result_.shape.latent.exists() ? RotaryForm::complex : RotaryForm::eager;
+    framework().rotary = result_.shape.latent.exists() ? RotaryForm::complex : RotaryForm::eager;
     if (backend_.compiles_attention.value_or(false)) framework().rotary = RotaryForm::fused;
     if (backend_.rope_fusion.value_or(false))
       note("model.backend.rope_fusion",
@@ -158,8 +157,7 @@ class Kernels : private SettingProblems {
     if (!fused && word != "torch") return refuse(backend_.dispatcher, "deepep, hybridep, torch");
     framework().execution.waits_for_counts = true;
     if (ranks == 1) return;
-    if (word == "uccl_ep")
-      note("model.backend.dispatcher", "uccl_ep: modelled as DeepEP");
+    if (word == "uccl_ep") note("model.backend.dispatcher", "uccl_ep: modelled as DeepEP");
     if (!fused) {
       layout().token_dispatcher = TokenDispatcher::allgather;
       return;

@@ -9,8 +9,8 @@ namespace sim {
 struct AutomodelBackend {
   bool said = false;  // the file has the section
   Text attention, linear, norm, experts, dispatcher;
-  Text eight_bit;            // te_fp8.recipe
-  Flag rope_fusion, balanced;  // fake_balanced_gate
+  Text eight_bit;                        // te_fp8.recipe
+  Flag rope_fusion, balanced;            // fake_balanced_gate
   Flag compiles_attention, keeps_units;  // compile_attn, enable_fsdp_optimizations
   Real noise;                            // of the balanced gate
   Whole dispatch_sms;

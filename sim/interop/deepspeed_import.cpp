@@ -14,6 +14,7 @@
 
 #include "sim/framework/deepspeed.hpp"
 #include "sim/interop/deepspeed_keys.hpp"
+#include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/job_batch.hpp"
 #include "sim/interop/missing_options.hpp"

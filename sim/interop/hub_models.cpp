@@ -134,10 +134,10 @@ void take_hub_model(const Text& name, ImportRequest& request, Imported& result) 
   std::optional<TransformerShape> shape;
   const auto row = std::ranges::find(models, bare_name(*name), &HubModel::name);
   if (row != models.end() && row->has_tower && !request.model)
-    result.notes.push_back({"model",
-                            fmt::format("{}: the language model alone; the tower of images or "
-                                        "sound is left out",
-                                        (*name).substr(0, 80))});
+    result.notes.push_back(
+        {"model", fmt::format("{}: the language model alone; the tower of images or "
+                              "sound is left out",
+                              (*name).substr(0, 80))});
   if (!known.empty()) shape = load_model(find_data_file("models", known)).shape;
   if (!request.model) {
     request.model = shape;

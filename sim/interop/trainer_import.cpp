@@ -54,8 +54,9 @@ constexpr std::array trainer_keys{
     KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"expert_parallel_size", Verdict::refused, "1",
-             "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
+    KnownKey{
+        "expert_parallel_size", Verdict::refused, "1",
+        "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
     KnownKey{"gptq", Verdict::refused, "", "quantised weights are not modelled"},
     KnownKey{"use_galore", Verdict::refused, "", "its optimizer is not modelled"},
     KnownKey{"use_apollo", Verdict::refused, "", "its optimizer is not modelled"},

@@ -270,7 +270,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int expert_tensor_parallel = 0;
   double expert_imbalance = 1;  // tokens that come to the fullest rank, over the average
   TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
-  int dispatch_sms = 0;          // of deepep and hybridep; 0: Megatron-LM's
+  int dispatch_sms = 0;  // of deepep and hybridep; 0: Megatron-LM's
   ExpertChoice expert_choice = ExpertChoice::any;
   double expert_capacity = 0;    // tokens of an expert at most, over the average; 0: no limit
   bool pad_to_capacity = false;  // experts get as many at any rate

@@ -96,8 +96,9 @@ void append_mlp_of(Block& block, const TransformerShape& shape, std::int64_t fee
 
 // The choice weighs what an expert's activation makes (weighted_bias_swiglu), so that the way back
 // only adds. Row numbers of permuted tokens: two per token and expert, and one (Transformer Engine,
-// common/triton/permutation.py). With a latent width: NVIDIA-NeMo/Automodel at 36044ad3, components/
-// moe/layers.py, MoE.forward (fc1_latent_proj, fc2_latent_proj; the router reads the hidden state).
+// common/triton/permutation.py). With a latent width: NVIDIA-NeMo/Automodel at 36044ad3,
+// components/ moe/layers.py, MoE.forward (fc1_latent_proj, fc2_latent_proj; the router reads the
+// hidden state).
 void append_experts(Block& block, const TransformerShape& shape) {
   const Experts& experts = shape.experts;
   const auto router = static_cast<int>(block.ops.size());
@@ -113,8 +114,8 @@ void append_experts(Block& block, const TransformerShape& shape) {
                 {"expert_up", "expert_activation", "expert_down"}, &experts);
   block.ops.push_back(exchange_op(shape, "expert_combine", ModelOpKind::combine));
   if (experts.latent > 0)
-    block.ops.push_back(linear_op("expert_latent_up", TensorSplit::sequence, experts.latent,
-                                  shape.hidden, false));
+    block.ops.push_back(
+        linear_op("expert_latent_up", TensorSplit::sequence, experts.latent, shape.hidden, false));
   if (experts.shared_feed_forward == 0) return;
   const std::size_t shared = block.ops.size();
   append_mlp_of(block, shape, experts.shared_feed_forward,

@@ -302,10 +302,9 @@ constexpr auto words_of(ContextForm) {
 // automodel_each: in a kernel for each expert (Transformer Engine, grouped_gemm).
 enum class ExpertForm : std::uint8_t { megatron, torchtitan, automodel, automodel_each };
 constexpr auto words_of(ExpertForm) {
-  return std::array{Word{ExpertForm::megatron, "megatron"},
-                    Word{ExpertForm::torchtitan, "torchtitan"},
-                    Word{ExpertForm::automodel, "automodel"},
-                    Word{ExpertForm::automodel_each, "automodel_each"}};
+  return std::array{
+      Word{ExpertForm::megatron, "megatron"}, Word{ExpertForm::torchtitan, "torchtitan"},
+      Word{ExpertForm::automodel, "automodel"}, Word{ExpertForm::automodel_each, "automodel_each"}};
 }
 constexpr bool is_of_automodel(ExpertForm form) {
   return form == ExpertForm::automodel || form == ExpertForm::automodel_each;

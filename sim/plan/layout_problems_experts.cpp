@@ -51,10 +51,11 @@ class ExpertChecker {
                     "recompute is operators; allowed with a mixture of experts: none, selective, "
                     "full, and with the experts of torchtitan and automodel operators");
     if (!runs_as_megatron(model_.execution))
-      list_.problem("framework",
-                    "a mixture of experts is modelled as Megatron-LM, torchtitan and NeMo Automodel "
-                    "run it; allowed: framework megatron, torchtitan, or framework.experts "
-                    "automodel, automodel_each");
+      list_.problem(
+          "framework",
+          "a mixture of experts is modelled as Megatron-LM, torchtitan and NeMo Automodel "
+          "run it; allowed: framework megatron, torchtitan, or framework.experts "
+          "automodel, automodel_each");
   }
 
   // A shard group has whole copies of the experts (torchtitan's mesh [dp_replicate, efsdp, ep]).

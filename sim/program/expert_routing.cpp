@@ -33,8 +33,8 @@ double misses(std::int64_t experts, std::int64_t given, std::int64_t chosen) {
   return share;
 }
 
-// Runs of k experts begin at the multiples of g = gcd(k, n), all alike; (s - 1) / g + (k - 1) / g + 1
-// of them, rounded down, meet the s that begin at one of these.
+// Runs of k experts begin at the multiples of g = gcd(k, n), all alike; (s - 1) / g + (k - 1) / g +
+// 1 of them, rounded down, meet the s that begin at one of these.
 double share_of_runs(const ExpertRouting& routing, std::int64_t experts) {
   const std::int64_t step = std::gcd(routing.per_token, routing.experts);
   const std::int64_t met = (experts - 1) / step + (routing.per_token - 1) / step + 1;

@@ -146,8 +146,7 @@ Imported mixture(const std::string& backend = "", const std::string& distributed
 }  // namespace
 
 TEST_CASE("experts of Automodel lie on ranks of their own under FSDP2", "[interop]") {
-  const Imported job =
-      mixture("experts: torch_mm, dispatcher: deepep, fake_balanced_gate: true");
+  const Imported job = mixture("experts: torch_mm, dispatcher: deepep, fake_balanced_gate: true");
   const Layout& layout = job.layout;
   CHECK(layout.expert_parallel == 8);
   CHECK(layout.data_parallel == 16);

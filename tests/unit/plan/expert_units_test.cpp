@@ -343,8 +343,7 @@ TEST_CASE("Automodel: tokens are gathered and their sums reduced without DeepEP"
   layout.token_dispatcher = TokenDispatcher::allgather;
   const Plan plan = make_plan(automodel(), layout);
   check_plan(plan);
-  const std::vector<Call> forward =
-      calls(plan.programs[0], Action::exchange_tokens, Pass::forward);
+  const std::vector<Call> forward = calls(plan.programs[0], Action::exchange_tokens, Pass::forward);
   std::int64_t gathered = 0, reduced = 0;
   for (const Call& call : forward) {
     if (call.kind == CollectiveKind::all_gather) gathered = std::max(gathered, call.bytes);
@@ -382,9 +381,8 @@ TEST_CASE("Automodel: what its experts cannot be", "[plan][experts]") {
 TEST_CASE("Random layouts of Automodel's mixtures give sound plans", "[plan][experts][property]") {
   int legal = 0, held = 0;
   for (std::uint64_t seed = 0; seed < 6000; ++seed) {
-    Model model = automodel(static_cast<int>(seed % 2), seed / 4 % 2 == 0
-                                                            ? ExpertForm::automodel
-                                                            : ExpertForm::automodel_each);
+    Model model = automodel(static_cast<int>(seed % 2),
+                            seed / 4 % 2 == 0 ? ExpertForm::automodel : ExpertForm::automodel_each);
     model.execution.accumulates_whole = model.execution.holds_units = seed / 5 % 2 == 0;
     model.execution.keeps_gathered = seed / 7 % 2 == 0;
     Layout layout = test::random_layout(seed);
@@ -396,9 +394,9 @@ TEST_CASE("Random layouts of Automodel's mixtures give sound plans", "[plan][exp
     layout.compression = GradientCompression::none;
     layout.quantized_weights = layout.secondary_shard = false;
     layout.node_ranks = 0;
-    layout.token_dispatcher = std::array{TokenDispatcher::alltoall, TokenDispatcher::deepep,
-                                         TokenDispatcher::hybridep, TokenDispatcher::allgather}
-        [static_cast<std::size_t>(seed / 3 % 4)];
+    layout.token_dispatcher =
+        std::array{TokenDispatcher::alltoall, TokenDispatcher::deepep, TokenDispatcher::hybridep,
+                   TokenDispatcher::allgather}[static_cast<std::size_t>(seed / 3 % 4)];
     if (!layout_problems(layout, model).empty()) continue;
     ++legal;
     held += holds_units(model, layout) ? 1 : 0;

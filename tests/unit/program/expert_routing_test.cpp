@@ -70,10 +70,9 @@ TEST_CASE("runs of experts that follow each other choose few ranks", "[program]"
     return hits / static_cast<double>(routing.experts);
   };
   for (const auto& [experts, per_token] : {std::pair{128, 8}, std::pair{256, 8}, std::pair{32, 4},
-                                          std::pair{128, 6}, std::pair{512, 22}, std::pair{12, 5}})
+                                           std::pair{128, 6}, std::pair{512, 22}, std::pair{12, 5}})
     for (const std::int64_t set : {1, 2, 4, 8, experts / 2, experts}) {
-      const ExpertRouting routing{
-          .experts = experts, .per_token = per_token, .consecutive = true};
+      const ExpertRouting routing{.experts = experts, .per_token = per_token, .consecutive = true};
       CAPTURE(experts, per_token, set);
       CHECK_THAT(share_that_chooses(routing, set), WithinRel(run_through(routing, set), 1e-12));
     }
