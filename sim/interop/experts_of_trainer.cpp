@@ -16,6 +16,7 @@ void set_transformers_experts(Imported& result) {
   runs.experts = ExpertForm::torchtitan;
   runs.expert_rows = 1;
   runs.waits_for_counts = false;
+  result.layout.token_dispatcher = TokenDispatcher::alltoall;  // of Megatron-LM's files: allgather
   result.notes.push_back({"experts",
                           "modelled as transformers 5 runs them, by torch._grouped_mm; the loop "
                           "over experts of version 4 takes longer"});
