@@ -77,6 +77,10 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
         fmt::format("layout.moe.dispatcher is {}: the engine sends a copy for each choice; "
                     "allowed: alltoall",
                     sim::word(layout.token_dispatcher)));
+  if (model.shape->experts.latent > 0)
+    problems.push_back(
+        fmt::format("{}: the engine does not execute experts of a narrower state (experts.latent)",
+                    model.name));
   if (model.shape->mlp_bias)
     problems.push_back(
         fmt::format("{}: the engine does not execute biases of experts", model.name));

@@ -87,6 +87,10 @@ std::vector<Key> memory_and_gradients() {
       boolean_key("flat_parameters", preset(), "ZeRO-3 as PyTorch's FSDP1: flat parameters"),
       boolean_key("defer_gradient_sync", preset(),
                   "ZeRO-3 in a pipeline: gathered parameters are kept for the whole step"),
+      boolean_key("no_sync", preset(),
+                  "ZeRO-3 without a pipeline: gradients stay whole until the last micro-batch"),
+      boolean_key("no_reshard", preset(),
+                  "with no_sync: gathered parameters stay until the last micro-batch"),
   };
 }
 

@@ -60,6 +60,8 @@ std::vector<Key> experts() {
                   "groups that a token chooses"),
       boolean_key("experts.router_bias", "false", "the router has a bias"),
       boolean_key("experts.shared_gate", "false", "each token weighs what the shared experts make"),
+      integer_key("experts.latent", {0, limits::hidden}, "", "0",
+                  "width of the state that experts work on; 0: hidden"),
       integer_key("latent_attention.query_rank", {0, limits::rank}, "", "0",
                   "rank of the queries; 0: not compressed"),
       integer_key("latent_attention.key_value_rank", rank, "", if_needed(),

@@ -218,19 +218,23 @@ void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp
   if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
 }
 
+// Each kernel reads or writes one fp32 value per token and expert; the scores are kept in fp32.
+void set_choices(int forward, int backward, ModelOp& op) {
+  constexpr double fp32_elements = 2;  // of 16 bits
+  const double scores = real(op.out_features);
+  op.forward_launches = forward;
+  op.backward_launches = backward;
+  op.forward_elements = forward * fp32_elements * scores;
+  op.backward_elements = backward * fp32_elements * scores;
+  op.saved_fixed_bytes = 4 * scores;
+}
+
 // HEAD pads no experts, and compiles a layer with its exchange.
 void set_titan_way(const Framework& framework, ModelOp& op) {
-  constexpr double fp32_elements = 2;  // of 16 bits
   const bool compiled = framework.execution.expert_rows == 1 && framework.gate == KernelForm::fused;
-  if (op.kind == ModelOpKind::router) {
-    const double scores = real(op.out_features);
-    op.forward_launches = compiled ? compiled_choices : titan_choices;
-    op.backward_launches = compiled ? compiled_choices_backward : titan_choices_backward;
-    op.forward_elements = op.forward_launches * fp32_elements * scores;
-    op.backward_elements = op.backward_launches * fp32_elements * scores;
-    op.saved_fixed_bytes = 4 * scores;  // in fp32
-    return;
-  }
+  if (op.kind == ModelOpKind::router)
+    return set_choices(compiled ? compiled_choices : titan_choices,
+                       compiled ? compiled_choices_backward : titan_choices_backward, op);
   const bool dispatch = op.kind == ModelOpKind::dispatch;
   const EagerForm& form = dispatch ? (compiled ? compiled_dispatch : titan_dispatch)
                                    : (compiled ? compiled_combine : titan_combine);
@@ -272,7 +276,11 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
       break;
     case Function::swiglu:
     case Function::geglu:
-      if (framework.gate == KernelForm::eager) set(op, gate, out, op.backward_elements, keeps);
+      // Automodel compiles the gate of its experts (components/moe/megatron/moe_utils.py,
+      // weighted_bias_swiglu_impl).
+      if (framework.gate == KernelForm::eager &&
+          !(op.experts > 0 && is_of_automodel(framework.execution.experts)))
+        set(op, gate, out, op.backward_elements, keeps);
       break;
     case Function::cross_entropy:
       set_loss(framework, in, op);
@@ -280,6 +288,8 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
     case Function::route:
     case Function::exchange:
       if (framework.execution.experts == ExpertForm::torchtitan) set_titan_way(framework, op);
+      if (is_of_automodel(framework.execution.experts) && op.kind == ModelOpKind::router)
+        set_choices(titan_choices, titan_choices_backward, op);
       break;
     default:
       break;

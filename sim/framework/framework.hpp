@@ -137,6 +137,8 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
     ExecutionSwitch{"flat_parameters", &Execution::flat_parameters},
     ExecutionSwitch{"holds_units", &Execution::holds_units},
+    ExecutionSwitch{"no_sync", &Execution::accumulates_whole},
+    ExecutionSwitch{"no_reshard", &Execution::keeps_gathered},
     ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
     ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
     ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},

@@ -288,7 +288,6 @@ class AccelerateReader {
 Imported import_accelerate(const Document& yaml, const std::string& folder,
                            const ImportRequest& request) {
   if (is_trainer_file(yaml.root_object())) return import_trainer(yaml, folder, request);
-  refuse_experts(yaml, request);
   return AccelerateReader{yaml, folder, request}.read();
 }
 

@@ -3,13 +3,16 @@
 // Names, defaults and rules: NVIDIA-NeMo/Automodel at 36044ad3: components/distributed/config.py,
 // parallelizer.py (layers of a pipeline stay gathered, the last layer too), pipelining/,
 // components/training/step_scheduler.py, components/_peft/lora.py, components/quantization/fp8.py,
-// components/loss/, recipes/llm/train_ft.py, _transformers/auto_model.py (torch_dtype).
+// components/loss/, recipes/llm/train_ft.py, _transformers/auto_model.py (torch_dtype),
+// _transformers/infrastructure.py and components/moe/ (experts: parallelizer.py, fsdp_mixin.py).
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "sim/config/shell_text.hpp"
+#include "sim/interop/automodel_backend.hpp"
+#include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/torchtitan.hpp"
 #include "sim/interop/trainer_job.hpp"
@@ -21,7 +24,6 @@ constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
 
 constexpr std::array distributed_keys{
-    KnownKey{"moe", Verdict::ignored},  // beside ep_size
     KnownKey{"tp_plan", noted, "", "products are modelled as split by column and row"},
     KnownKey{"mp_policy", noted, "",
              "products and gathers are modelled in bf16, reductions in fp32"},
@@ -66,8 +68,16 @@ constexpr std::array model_keys{
     KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
     KnownKey{"num_nextn_predict_layers", noted, "", "multi-token prediction is left out"},
     KnownKey{"use_liger_kernel", noted, "false", "its kernels are not modelled"},
-    KnownKey{"backend", noted, "", "kernels are modelled as PyTorch's, operator by operator"},
     KnownKey{"*"},
+};
+
+// MoEParallelizerConfig (components/distributed/config.py).
+constexpr std::array moe_keys{
+    KnownKey{"ignore_router_for_ac"},  // whether the choice of experts runs again
+    KnownKey{"wrap_outer_model"},
+    KnownKey{"lm_head_precision", noted, "", "the head is modelled in bf16"},
+    KnownKey{"mp_policy", noted, "",
+             "products and gathers are modelled in bf16, reductions in fp32"},
 };
 
 constexpr std::array fp8_keys{
@@ -79,6 +89,7 @@ constexpr std::array fp8_keys{
 constexpr std::array peft_keys{
     KnownKey{"use_dora", refused, "", "DoRA is not modelled"},
     KnownKey{"dropout", noted, "0.0", "dropout of adapters is not modelled"},
+    KnownKey{"moe_rank_scaling", noted, "", "adapters of experts are modelled with the same rank"},
     KnownKey{"*"},
 };
 
@@ -140,8 +151,8 @@ class Reader {
 
   Imported read() {
     job_.program = "Automodel";
+    job_.own_experts = true;
     model();
-    refuse_experts(yaml_, request_);
     distributed();
     batch();
     sequence();
@@ -184,6 +195,7 @@ class Reader {
       if (!type) read_setting(*found, "dtype", type);
       read_setting(*found, "attn_implementation", attention);
       static_cast<void>(found->has("_target_"));
+      backend_ = read_automodel_backend(*found, result_);
       judge_keys(*found, model_keys, "model.", result_);
     }
     take_hub_model(name, request_, result_);
@@ -221,10 +233,7 @@ class Reader {
     job_.tensor = degree(*found, "tp_size");
     job_.context = degree(*found, "cp_size");
     job_.pipeline = degree(*found, "pp_size");
-    const Whole experts = degree(*found, "ep_size");
-    if (experts.value_or(1) != 1)
-      experts.place->problem(
-          "experts and latent attention are modelled only as Megatron-LM and torchtitan run them");
+    expert_ranks_ = degree(*found, "ep_size");
     read_setting(*found, "sequence_parallel", job_.sequence_parallel);
     if (!job_.sequence_parallel) job_.sequence_parallel = false;
     Flag deferred;
@@ -259,11 +268,19 @@ class Reader {
     }
   }
 
+  // With expert parallelism the parallelizer of experts has a setting of its own.
   void reshard(const ObjectReader& from) {
-    Flag asked;
+    Flag asked, of_experts;
     read_setting(from, "reshard_after_forward", asked);
-    const bool pipeline = job_.pipeline.value_or(1) > 1;
-    job_.fsdp.reshard = Text{asked.value_or(!pipeline) ? "true" : "false", asked.place};
+    if (const auto found = section_at(from, "moe")) {
+      read_setting(*found, "reshard_after_forward", of_experts);
+      static_cast<void>(found->has("_target_"));
+      judge_keys(*found, moe_keys, "distributed.moe.", result_);
+      note_unknown_keys(*found, "distributed.moe.", result_);
+    }
+    const bool otherwise =
+        expert_ranks_.value_or(1) > 1 ? of_experts.value_or(false) : job_.pipeline.value_or(1) <= 1;
+    job_.fsdp.reshard = Text{asked.value_or(otherwise) ? "true" : "false", asked.place};
   }
 
   void checkpointing(const ObjectReader& from) {
@@ -352,8 +369,12 @@ class Reader {
     read_setting(*found, "_target_", target);
     std::string name = target.value_or("MaskedCrossEntropy");
     name = name.substr(name.rfind('.') + 1);
+    Flag widens;
+    read_setting(*found, "fp32_upcast", widens);
     if (name == "TEParallelCrossEntropy")
       loss_ = LossForm::in_place;
+    else if (name == "MaskedCrossEntropy" && !widens.value_or(true))
+      loss_ = LossForm::keeps_logits;  // cross_entropy of 16-bit logits
     else if (name != "MaskedCrossEntropy" && name != "CrossEntropyLoss")
       note("loss_fn", fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
                                   name.substr(0, 80)));
@@ -373,7 +394,19 @@ class Reader {
       read_setting(*found, "enable_compile", on);
       compiled = compiled || on.value_or(false);
     }
-    if (compiled) note("compile", "kernels are modelled as eager: set framework");
+    compiled_ = compiled;
+  }
+
+  // Each decoder layer as a whole (components/distributed/parallelizer.py,
+  // _apply_per_layer_compile; components/utils/compile_utils.py): what stands between products and
+  // attention is fused. The parallelizer of experts compiles nothing.
+  void compiled_layers() {
+    if (!compiled_ || expert_ranks_.value_or(1) > 1) return;
+    Framework& made = result_.framework;
+    made.layer_norm = made.rms_norm = NormForm::compiled;
+    made.rotary = RotaryForm::fused;
+    made.qkv = made.gate = KernelForm::fused;
+    made.execution.context = ContextForm::compiled;
   }
 
   // The patterns are of whole names ("*_proj"); without any, all linears.
@@ -397,7 +430,8 @@ class Reader {
     job_.adapters.lora_rank =
         found->has("dim") ? static_cast<int>(found->integer("dim", {1, 65'536})) : 8;
     Flag all;
-    Text names, without;
+    Text names;
+    Text without;
     read_setting(*found, "match_all_linear", all);
     read_setting(*found, "target_modules", names);
     read_setting(*found, "exclude_modules", without);
@@ -417,6 +451,11 @@ class Reader {
       if (!pattern.empty()) add_modules(pattern, wanted);
       pattern.clear();
     }
+    if (adapts_experts_) {
+      job_.adapters.expert_adapters = ExpertAdapters::each;
+      for (const LoraModule module : {LoraModule::linear_fc1, LoraModule::linear_fc2})
+        if (std::ranges::find(wanted, module) == wanted.end()) wanted.push_back(module);
+    }
     if (wanted.empty())
       names.place->problem(
           fmt::format("'{}' fits no linear that is known: q_proj, k_proj, v_proj, o_proj, "
@@ -426,8 +465,11 @@ class Reader {
       job_.adapters.lora_modules = wanted;
   }
 
-  static void add_modules(const std::string& pattern, std::vector<LoraModule>& wanted) {
+  // Experts are one module of all of their weights (components/_peft/lora.py, patch_moe_module).
+  void add_modules(const std::string& pattern, std::vector<LoraModule>& wanted) {
     if (pattern.size() > 200) return;
+    for (const std::string_view name : {"experts", "model.layers.0.mlp.experts"})
+      adapts_experts_ = adapts_experts_ || matches_pattern(name, pattern);
     for (const LinearName& linear : linears) {
       // Full names are "model.layers.0.self_attn.q_proj".
       const bool fits = matches_pattern(linear.name, pattern) ||
@@ -483,13 +525,33 @@ class Reader {
     }
     if (selective_) layout().recompute = Recompute::operators;
     if (loss_) result_.framework.loss = *loss_;
+    kernels();
+    compiled_layers();
     float8();
     layout().lora_rank = job_.adapters.lora_rank;
     if (layout().trains_adapters()) {
       layout().lora_modules = job_.adapters.lora_modules;
       layout().frozen_format = job_.adapters.frozen_format;
+      layout().expert_adapters = job_.adapters.expert_adapters;
+      keep_adapters_of_model(result_);
     }
     finish_import(yaml_, root_, result_);
+  }
+
+  void kernels() {
+    const bool own = runs_own_class(backend_, result_.shape);
+    if (own) set_automodel_kernels(backend_, expert_ranks_, request_.has_flash_2, root_, result_);
+    if (result_.shape.experts.count == 0 && expert_ranks_.value_or(1) != 1)
+      expert_ranks_.place->problem(
+          fmt::format("is {}, but {} has no experts", *expert_ranks_, result_.shape.name));
+    Execution& runs = result_.framework.execution;
+    if (layout().pipeline_parallel > 1) runs.holds_units = !job_.syncs_each;
+    // MoEFSDPSyncMixin, prepare_for_grad_accumulation.
+    runs.keeps_gathered = own && runs.accumulates_whole && backend_.keeps_units.value_or(false);
+    const bool copies = layout().shard_group > 0 && layout().shard_group < layout().replicas();
+    if (copies && layout().expert_parallel > 1)
+      note("distributed.dp_replicate_size",
+           "Automodel shards experts over the copies, too; modelled: every copy has all of them");
   }
 
   // torchao's, as under torchtitan.
@@ -524,7 +586,9 @@ class Reader {
   const ObjectReader root_;
   TrainerJob job_;
   Imported result_;
-  Whole data_, replicate_;
+  Whole data_, replicate_, expert_ranks_;
+  AutomodelBackend backend_;
+  bool adapts_experts_ = false, compiled_ = false;
   bool selective_ = false, masters_ = false, remainders_ = false;
   std::optional<LossForm> loss_;
 };

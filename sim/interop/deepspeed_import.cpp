@@ -14,6 +14,7 @@
 
 #include "sim/framework/deepspeed.hpp"
 #include "sim/interop/deepspeed_keys.hpp"
+#include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/job_batch.hpp"
 #include "sim/interop/missing_options.hpp"
@@ -422,6 +423,7 @@ class DeepSpeedReader {
         layout().attention = AttentionKernel::flash;
       return;
     }
+    set_transformers_experts(result_);
     layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
     layout().recompute = request_.recompute.value_or(Recompute::none);
     if (!request_.recompute)
@@ -451,7 +453,6 @@ class DeepSpeedReader {
 
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request) {
-  refuse_experts(json, request);
   const ObjectReader root = json.root_object();
   std::optional<ObjectReader> flag_root;
   if (flags) flag_root = flags->root_object();

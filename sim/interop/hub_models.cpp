@@ -15,6 +15,7 @@ namespace {
 struct HubModel {
   std::string_view name;  // without its owner, in lower case, without the endings below
   std::string_view model;
+  bool has_tower = false;  // of images or sound, in front of the language model
 };
 // Names of fine-tunings and conversions of the same shape, by config.json of each.
 constexpr std::array models{
@@ -81,6 +82,33 @@ constexpr std::array models{
     HubModel{"nvidia-nemotron-3-nano-30b-a3b", "nemotron-3-nano"},
     HubModel{"nvidia-nemotron-3.5-lightning-30b-a3b", "nemotron-3-nano"},
     HubModel{"ernie-4.5-0.3b-pt", "ernie-4.5-0.3b"},
+    HubModel{"gpt-oss-20b", "gpt-oss-20b"},
+    HubModel{"gpt-oss-120b", "gpt-oss-120b"},
+    HubModel{"kimi-k2", "kimi-k2"},
+    HubModel{"nvidia-nemotron-3-nano-30b-a3b", "nemotron-3-nano"},
+    HubModel{"nvidia-nemotron-3-super-120b-a12b", "nemotron-3-super"},
+    HubModel{"nvidia-nemotron-3-ultra-550b-a55b", "nemotron-3-ultra"},
+    HubModel{"minimax-m2", "minimax-m2"},
+    HubModel{"minimax-m2.1", "minimax-m2"},
+    HubModel{"minimax-m2.5", "minimax-m2"},
+    HubModel{"minimax-m2.7", "minimax-m2"},
+    HubModel{"glm-4.5-air", "glm-4.5-air"},
+    HubModel{"glm-4.5", "glm-4.7"},
+    HubModel{"glm-4.6", "glm-4.7"},
+    HubModel{"glm-4.7", "glm-4.7"},
+    HubModel{"glm-4.7-flash", "glm-4.7-flash"},
+    HubModel{"glm-5", "glm-5"},
+    HubModel{"glm-5.1", "glm-5"},
+    HubModel{"ling-mini-2.0", "ling-mini-2.0"},
+    HubModel{"qwen3.5-35b-a3b", "qwen3.5-35b-a3b", true},
+    HubModel{"qwen3.6-35b-a3b", "qwen3.5-35b-a3b", true},
+    HubModel{"qwen3.5-122b-a10b", "qwen3.5-122b-a10b", true},
+    HubModel{"qwen3.5-397b-a17b", "qwen3.5-397b-a17b", true},
+    HubModel{"qwen3-vl-30b-a3b", "qwen3-30b-a3b", true},
+    HubModel{"qwen3-vl-235b-a22b", "qwen3-235b-a22b", true},
+    HubModel{"qwen3-omni-30b-a3b", "qwen3-30b-a3b", true},
+    HubModel{"kimi-k2.5", "kimi-k2", true},
+    HubModel{"kimi-vl-a3b", "moonlight-16b-a3b", true},
 };
 
 // Models of several modalities, by their language models.
@@ -150,6 +178,12 @@ void take_hub_model(const Text& name, ImportRequest& request, Imported& result) 
   if (!name) return;
   const std::string known = model_of_hub(*name);
   std::optional<TransformerShape> shape;
+  const auto row = std::ranges::find(models, bare_name(*name), &HubModel::name);
+  if (row != models.end() && row->has_tower && !request.model)
+    result.notes.push_back(
+        {"model", fmt::format("{}: the language model alone; the tower of images or "
+                              "sound is left out",
+                              (*name).substr(0, 80))});
   if (!known.empty()) shape = load_model(find_data_file("models", known)).shape;
   if (has_other_modalities(*name))
     result.notes.push_back({"model",

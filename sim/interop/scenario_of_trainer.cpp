@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "sim/framework/presets/preset.hpp"
+#include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/trainer_job.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
@@ -94,6 +95,7 @@ class TrainerScenario : private SettingProblems {
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
+    if (!job_.own_experts) set_transformers_experts(result_);
   }
 
   int version() const { return static_cast<int>(job_.fsdp.version.value_or(1)); }
@@ -279,11 +281,18 @@ class TrainerScenario : private SettingProblems {
       note("gradient_accumulation_steps",
            "the file does not say: 1 (see "
            "--gradient-accumulation-steps)");
-    if (layout().zero_stage == 3 && layout().micro_batches() > 1 && !job_.syncs_each)
+    if (layout().zero_stage == 3 && layout().micro_batches() > 1 && !job_.syncs_each) no_sync();
+  }
+
+  // accelerator.accumulate() runs all but the last micro-batch under no_sync
+  // (FSDPModule.set_requires_gradient_sync of FSDP2).
+  void no_sync() {
+    if (version() == 2 && !layout().offloads_parameters())
+      result_.framework.execution.accumulates_whole = true;
+    else
       note_no_sync();
   }
 
-  // accelerator.accumulate() runs all but the last micro-batch under no_sync.
   void note_no_sync() {
     const Model model = build_transformer(result_.shape);
     const std::int64_t trained = job_.adapters.trains_adapters()

@@ -173,17 +173,6 @@ void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Import
   }
 }
 
-void refuse_experts(const Document& document, const ImportRequest& request) {
-  if (!request.model) return;
-  if (request.model->experts.count == 0 && !request.model->latent.exists()) return;
-  const ObjectReader root = document.root_object();
-  root.ignore_unknown();
-  root.problem(fmt::format(
-      "{}: experts and latent attention are modelled only as Megatron-LM and torchtitan run them",
-      request.model->name));
-  document.finish();
-}
-
 void report_layout_problems(const ObjectReader& root, const Imported& result) {
   Model model = build_transformer(result.shape);
   run_with(result.framework, model);

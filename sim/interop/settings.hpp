@@ -53,10 +53,6 @@ void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported&
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);
 
-// Of frameworks other than Megatron-LM: throws where the model that was asked for has experts or
-// latent attention.
-void refuse_experts(const Document& document, const ImportRequest& request);
-
 // The end of every import: layout_problems(), then everything that was recorded is thrown.
 void finish_import(const Document& document, const ObjectReader& root, const Imported& result);
 

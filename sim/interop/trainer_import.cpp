@@ -11,6 +11,7 @@
 #include <array>
 #include <filesystem>
 
+#include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/trainer_job.hpp"
 #include "sim/interop/trainer_keys.hpp"
@@ -53,8 +54,9 @@ constexpr std::array trainer_keys{
     KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"expert_parallel_size", Verdict::refused, "1",
-             "experts are modelled only as Megatron-LM and torchtitan run them"},
+    KnownKey{
+        "expert_parallel_size", Verdict::refused, "1",
+        "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
     KnownKey{"gptq", Verdict::refused, "", "quantised weights are not modelled"},
     KnownKey{"use_galore", Verdict::refused, "", "its optimizer is not modelled"},
     KnownKey{"use_apollo", Verdict::refused, "", "its optimizer is not modelled"},
@@ -77,9 +79,9 @@ constexpr std::array trainer_keys{
     KnownKey{"use_dft_loss"},  // weights of tokens
     KnownKey{"use_asft_loss", Verdict::refused, "", other_losses},
     KnownKey{"use_eaft_loss"},
-    KnownKey{"quantize_moe_experts", Verdict::noted, "",
-             "experts are modelled only as Megatron-LM and torchtitan run them"},
-    KnownKey{"lora_target_parameters", Verdict::noted, "", "adapters are modelled on linears"},
+    KnownKey{"quantize_moe_experts"},  // experts have the format of the other frozen weights
+    KnownKey{"lora_target_parameters", Verdict::noted, "",
+             "adapters are modelled on all weights of the experts"},
     KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
@@ -128,7 +130,6 @@ class TrainerReader {
     batch();
     formats();
     model();
-    refuse_experts(yaml_, request_);
     stage();
     checkpointing();
     parallelism();
@@ -393,6 +394,8 @@ class TrainerReader {
     if (!into.layout.trains_adapters()) return false;
     into.layout.lora_modules = job_.adapters.lora_modules;
     into.layout.frozen_format = job_.adapters.frozen_format;
+    if (root_.has("lora_target_parameters")) into.layout.expert_adapters = ExpertAdapters::each;
+    keep_adapters_of_model(into);
     return true;
   }
 

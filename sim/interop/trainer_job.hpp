@@ -47,7 +47,8 @@ struct TrainerJob {
   Whole sequence_length;
   Layout adapters;  // its lora_rank, lora_modules and frozen_format
   std::string_view program = "Accelerate";
-  bool syncs_each = false;  // gradients of every micro-batch, not only of the last
+  bool syncs_each = false;   // gradients of every micro-batch, not only of the last
+  bool own_experts = false;  // classes of the program's own, not of transformers
 };
 
 // Adds what the section has; keys without a setting are told, refused or without an effect.

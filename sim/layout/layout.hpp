@@ -160,6 +160,14 @@ constexpr bool is_fused(TokenDispatcher dispatcher) {
   return dispatcher == TokenDispatcher::deepep || dispatcher == TokenDispatcher::hybridep;
 }
 
+// Which experts a token chooses, where all are chosen equally often. any: all sets alike.
+// consecutive: experts that follow each other, from where the token before it ended (NeMo
+// Automodel, fake_balanced_gate), so that a token goes to few ranks.
+enum class ExpertChoice : std::uint8_t { any, consecutive };
+constexpr auto words_of(ExpertChoice) {
+  return std::array{Word{ExpertChoice::any, "any"}, Word{ExpertChoice::consecutive, "consecutive"}};
+}
+
 // How gradients travel between the data-parallel ranks (sim/plan/rules/compression.md).
 //  top_k, random_k  a share of the elements, the rest is kept for the next step
 //  power_sgd        two factors of each matrix (Vogels et al. 2019)
@@ -277,6 +285,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int dispatch_sms = 0;  // of deepep and hybridep; 0: Megatron-LM's
   // Of a fused dispatcher: tokens, and gradients of what comes back, go to experts in 8 bits.
   bool eight_bit_dispatch = false;
+  ExpertChoice expert_choice = ExpertChoice::any;
   double expert_capacity = 0;    // tokens of an expert at most, over the average; 0: no limit
   bool pad_to_capacity = false;  // experts get as many at any rate
   // How many tokens the experts of a layer get, if not equally many: as measured, or drawn with so

@@ -18,7 +18,7 @@ namespace sim {
 using LayoutMember = std::variant<
     int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*, Schedule Layout::*,
     Recompute Layout::*, AttentionKernel Layout::*, ContextExchange Layout::*,
-    TokenDispatcher Layout::*, GradientCompression Layout::*, OffloadTarget Layout::*,
+    TokenDispatcher Layout::*, ExpertChoice Layout::*, GradientCompression Layout::*, OffloadTarget Layout::*,
     OuterOptimizer Layout::*, OuterQuantization Layout::*, Servers Layout::*, ServerPlace Layout::*,
     DType Layout::*, OptimizerKind Layout::*, MasterFormat Layout::*,
     std::optional<DType> Layout::*, std::optional<Bytes> Layout::*,

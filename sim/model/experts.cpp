@@ -35,14 +35,18 @@ ModelOp router_op(const TransformerShape& shape) {
           .saved_fixed_bytes = 11 * scores};
 }
 
+std::int64_t width_of_experts(const TransformerShape& shape) {
+  return shape.experts.latent > 0 ? shape.experts.latent : shape.hidden;
+}
+
 ModelOp exchange_op(const TransformerShape& shape, std::string name, ModelOpKind kind) {
   return {.name = std::move(name),
           .kind = kind,
           .split = TensorSplit::sequence,
           .function = Function::exchange,
           .per_token = shape.experts.per_token,
-          .in_features = shape.hidden,
-          .out_features = shape.hidden};
+          .in_features = width_of_experts(shape),
+          .out_features = width_of_experts(shape)};
 }
 
 // core/transformer/moe/shared_experts.py, use_shared_expert_gate: a score of the layer's input,
@@ -79,23 +83,29 @@ struct MlpNames {
 void append_mlp_of(Block& block, const TransformerShape& shape, std::int64_t feed_forward,
                    const MlpNames& names, const Experts* experts) {
   const std::int64_t up = (is_gated(shape.activation) ? 2 : 1) * feed_forward;
+  const std::int64_t width = experts != nullptr ? width_of_experts(shape) : shape.hidden;
   const auto append = [&](ModelOp op) {
     block.ops.push_back(experts != nullptr ? of_experts(std::move(op), *experts) : std::move(op));
   };
-  append(linear_op(names.up, TensorSplit::column, shape.hidden, up, shape.mlp_bias));
+  append(linear_op(names.up, TensorSplit::column, width, up, shape.mlp_bias));
   append(activation_op(names.activation, shape.activation, TensorSplit::inner, feed_forward));
-  append(linear_op(names.down, TensorSplit::row, feed_forward, shape.hidden, shape.mlp_bias));
+  append(linear_op(names.down, TensorSplit::row, feed_forward, width, shape.mlp_bias));
 }
 
 }  // namespace
 
 // The choice weighs what an expert's activation makes (weighted_bias_swiglu), so that the way back
 // only adds. Row numbers of permuted tokens: two per token and expert, and one (Transformer Engine,
-// common/triton/permutation.py).
+// common/triton/permutation.py). With a latent width: NVIDIA-NeMo/Automodel at 36044ad3,
+// components/ moe/layers.py, MoE.forward (fc1_latent_proj, fc2_latent_proj; the router reads the
+// hidden state).
 void append_experts(Block& block, const TransformerShape& shape) {
   const Experts& experts = shape.experts;
   const auto router = static_cast<int>(block.ops.size());
   block.ops.push_back(router_op(shape));
+  if (experts.latent > 0)
+    block.ops.push_back(linear_op("expert_latent_down", TensorSplit::sequence, shape.hidden,
+                                  experts.latent, false));
   ModelOp dispatch = exchange_op(shape, "expert_dispatch", ModelOpKind::dispatch);
   dispatch.saved_fixed_bytes =
       4.0 * static_cast<double>(2 * experts.count + 1) / static_cast<double>(experts.per_token);
@@ -103,6 +113,9 @@ void append_experts(Block& block, const TransformerShape& shape) {
   append_mlp_of(block, shape, experts.feed_forward,
                 {"expert_up", "expert_activation", "expert_down"}, &experts);
   block.ops.push_back(exchange_op(shape, "expert_combine", ModelOpKind::combine));
+  if (experts.latent > 0)
+    block.ops.push_back(
+        linear_op("expert_latent_up", TensorSplit::sequence, experts.latent, shape.hidden, false));
   if (experts.shared_feed_forward == 0) return;
   const std::size_t shared = block.ops.size();
   append_mlp_of(block, shape, experts.shared_feed_forward,

@@ -70,7 +70,7 @@ void read_scan_sizes(const Fields& fields, Mamba2& mamba) {
   check_groups(fields.in(), mamba);
 }
 
-// A bias of the router's choice is no parameter of it; experts work on the hidden state.
+// A bias of the router's choice is no parameter of it.
 void read_nemotron_experts(const Fields& fields, TransformerShape& shape) {
   const ObjectReader& in = fields.in();
   Experts& experts = shape.experts;
@@ -80,9 +80,8 @@ void read_nemotron_experts(const Fields& fields, TransformerShape& shape) {
   const std::int64_t shared = fields.size_or({"n_shared_experts"}, 1, 1024);
   experts.shared_feed_forward =
       shared * fields.size({"moe_shared_expert_intermediate_size"}, limits::feed_forward);
-  if (in.has("moe_latent_size"))
-    in.problem("moe_latent_size",
-               "experts that work on a narrower state than the layer's are not supported");
+  if (in.has("moe_latent_size") && !fields.is_null("moe_latent_size"))
+    experts.latent = fields.size({"moe_latent_size"}, limits::hidden);
   if (const std::string problem = experts_problem(shape); !problem.empty())
     in.problem("num_experts_per_tok", problem);
 }

@@ -307,11 +307,20 @@ constexpr auto words_of(ContextForm) {
 
 // The way of tokens to experts and back (sim/plan/rules/experts.md). megatron: the weights of
 // choices go with the tokens, and an expert's activation multiplies by them. torchtitan: they stay,
-// and multiply what has come back; counts travel in an exchange of their own.
-enum class ExpertForm : std::uint8_t { megatron, torchtitan };
+// and multiply what has come back; counts travel in an exchange of their own. automodel: as
+// megatron, under FSDP2, the products of a rank's experts in one kernel (torch._grouped_mm);
+// automodel_each: in a kernel for each expert (Transformer Engine, grouped_gemm).
+enum class ExpertForm : std::uint8_t { megatron, torchtitan, automodel, automodel_each };
 constexpr auto words_of(ExpertForm) {
-  return std::array{Word{ExpertForm::megatron, "megatron"},
-                    Word{ExpertForm::torchtitan, "torchtitan"}};
+  return std::array{
+      Word{ExpertForm::megatron, "megatron"}, Word{ExpertForm::torchtitan, "torchtitan"},
+      Word{ExpertForm::automodel, "automodel"}, Word{ExpertForm::automodel_each, "automodel_each"}};
+}
+constexpr bool is_of_automodel(ExpertForm form) {
+  return form == ExpertForm::automodel || form == ExpertForm::automodel_each;
+}
+constexpr bool groups_products(ExpertForm form) {
+  return form == ExpertForm::torchtitan || form == ExpertForm::automodel;
 }
 
 // The gradients that autograd wants of weights whose gradients a product has added to those of the
@@ -399,6 +408,10 @@ struct Execution {
   // ZeRO-3 in a pipeline: what is gathered stays so, and gradients stay whole, from a stage's first
   // micro-batch to its last (torch.distributed.pipelining).
   bool holds_units = false;
+  // The same without a pipeline, where units are gathered for every micro-batch all the same
+  // (no_sync), or not (no_reshard).
+  bool accumulates_whole = false;
+  bool keeps_gathered = false;
   // The host waits for the device: before each attention, for the length of its sequences; before
   // tokens are exchanged, for how many go to each expert; for messages, where nothing overlaps
   // them, and all else that is under way; before each MLP, to copy numbers to the device; for every

@@ -47,6 +47,7 @@ void read_experts(const ObjectReader& in, TransformerShape& shape) {
   experts.shared_gate = from.boolean_or("shared_gate", false);
   if (experts.shared_gate && experts.shared_feed_forward == 0)
     from.problem("shared_gate", "\"shared_gate\" goes with \"shared_feed_forward\"");
+  experts.latent = from.integer_or("latent", 0, {.min = 0, .max = limits::hidden});
   experts.groups = from.integer_or("groups", 0, {.min = 0, .max = limits::experts});
   experts.groups_per_token =
       from.integer_or("groups_per_token", 0, {.min = 0, .max = limits::experts});

@@ -92,6 +92,9 @@ struct Experts {
   std::int64_t every = 1;                // from there on, each n-th layer has experts
   bool router_bias = false;
   bool shared_gate = false;  // each token weighs what the shared experts make (Qwen2Moe)
+  // Width of the state that routed experts work on, between two linears that all tokens pass
+  // (Nemotron 3 Super and Ultra). 0: the hidden state itself.
+  std::int64_t latent = 0;
   // A token chooses among the experts of so many groups of them, which it chooses first
   // (DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2). 0: all experts are one group.
   std::int64_t groups = 0, groups_per_token = 0;

@@ -31,6 +31,7 @@ std::string experts_text(const TransformerShape& shape) {
     text += fmt::format(", first_layer: {}, every: {}", experts.first_layer, experts.every);
   if (experts.router_bias) text += ", router_bias: true";
   if (experts.shared_gate) text += ", shared_gate: true";
+  if (experts.latent > 0) text += fmt::format(", latent: {}", experts.latent);
   if (experts.groups > 0)
     text +=
         fmt::format(", groups: {}, groups_per_token: {}", experts.groups, experts.groups_per_token);

@@ -87,6 +87,14 @@ void check_dispatcher(const Layout& layout, const Model& model, LayoutProblemLis
                  "moe.dispatcher is {}, which needs expert_parallel above 1; allowed: alltoall, "
                  "allgather",
                  word(dispatcher));
+  if (model.shape->experts.latent > 0 && layout.overlap_expert_exchange)
+    list.problem("overlap.expert_exchange",
+                 "overlap.expert_exchange is not modelled with experts.latent; allowed: false");
+  const bool uneven = layout.expert_imbalance != 1 || layout.has_uneven_experts();
+  if (layout.expert_choice == ExpertChoice::consecutive && uneven)
+    list.problem("moe.choice",
+                 "moe.choice is consecutive, which chooses all experts equally often, beside "
+                 "expert_imbalance, moe.load or moe.load_cv; allowed: any");
   check_capacity(layout, model, list);
 }
 

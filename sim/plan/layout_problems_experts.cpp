@@ -22,6 +22,7 @@ class ExpertChecker {
             std::pair{"expert_tensor_parallel", layout_.expert_tensor_parallel},
             std::pair{"moe.dispatcher", static_cast<int>(layout_.token_dispatcher)},
             std::pair{"moe.dispatch_sms", layout_.dispatch_sms},
+            std::pair{"moe.choice", static_cast<int>(layout_.expert_choice)},
             std::pair{"moe.capacity_factor", layout_.expert_capacity > 0 ? 1 : 0},
             std::pair{"moe.pad_to_capacity", layout_.pad_to_capacity ? 1 : 0},
             std::pair{"moe.load", layout_.expert_load.exists() ? 1 : 0},
@@ -44,14 +45,17 @@ class ExpertChecker {
           layout_.tensor_parallel);
     shard_group();
     if (runs_as_torchtitan(model_.execution)) return torchtitan();
+    if (runs_as_automodel(model_.execution)) return automodel();
     if (layout_.recompute == Recompute::operators)
       list_.problem("recompute",
                     "recompute is operators; allowed with a mixture of experts: none, selective, "
-                    "full, and with framework torchtitan operators");
+                    "full, and with the experts of torchtitan and automodel operators");
     if (!runs_as_megatron(model_.execution))
-      list_.problem("framework",
-                    "a mixture of experts is modelled as Megatron-LM and torchtitan run it; "
-                    "allowed: framework megatron, torchtitan");
+      list_.problem(
+          "framework",
+          "a mixture of experts is modelled as Megatron-LM, torchtitan and NeMo Automodel "
+          "run it; allowed: framework megatron, torchtitan, or framework.experts "
+          "automodel, automodel_each");
   }
 
   // A shard group has whole copies of the experts (torchtitan's mesh [dp_replicate, efsdp, ep]).
@@ -81,6 +85,21 @@ class ExpertChecker {
     };
     refuse("moe.dispatcher", layout_.token_dispatcher == TokenDispatcher::allgather,
            "alltoall, deepep, hybridep");
+    refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
+    refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
+    refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
+    refuse("recompute", layout_.recompute == Recompute::selective, "none, operators, full");
+  }
+
+  // NVIDIA-NeMo/Automodel 36044ad3, components/moe/parallelizer.py: expert parallelism over all
+  // ranks of a stage, no expert split by its features.
+  void automodel() {
+    const auto refuse = [&](const char* key, bool is, const char* allowed) {
+      if (is)
+        list_.problem(key, "{} is not available with framework.experts {}; allowed: {}", key,
+                      word(model_.execution.experts), allowed);
+    };
+    refuse("expert_tensor_parallel", layout_.expert_tensor() > 1, "1");
     refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
     refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
     refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
@@ -153,6 +172,10 @@ bool runs_as_megatron(const Execution& runs) {
 
 bool runs_as_torchtitan(const Execution& runs) {
   return runs.experts == ExpertForm::torchtitan;
+}
+
+bool runs_as_automodel(const Execution& runs) {
+  return is_of_automodel(runs.experts);
 }
 
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list) {

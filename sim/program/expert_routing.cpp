@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/base/check.hpp"
 
@@ -32,9 +33,19 @@ double misses(std::int64_t experts, std::int64_t given, std::int64_t chosen) {
   return share;
 }
 
+// Runs of k experts begin at the multiples of g = gcd(k, n), all alike; (s - 1) / g + (k - 1) / g +
+// 1 of them, rounded down, meet the s that begin at one of these.
+double share_of_runs(const ExpertRouting& routing, std::int64_t experts) {
+  const std::int64_t step = std::gcd(routing.per_token, routing.experts);
+  const std::int64_t met = (experts - 1) / step + (routing.per_token - 1) / step + 1;
+  const auto all = static_cast<double>(routing.experts / step);
+  return std::min(1.0, static_cast<double>(met) / all);
+}
+
 }  // namespace
 
 double share_that_chooses(const ExpertRouting& routing, std::int64_t experts) {
+  if (routing.consecutive) return share_of_runs(routing, experts);
   const bool grouped = routing.groups > 0;
   const std::int64_t groups = grouped ? routing.groups : 1;
   const std::int64_t chosen = grouped ? routing.groups_per_token : 1;

@@ -10,7 +10,8 @@ namespace sim {
 // The share of the tokens that choose at least one expert of a set of so many that follow each
 // other, the first of which begins a group or lies within one that holds all of them. A token
 // chooses `groups_per_token` of the groups, all alike, and `per_token` of the experts in them, all
-// alike. REQUIRES: 0 < experts <= routing.experts, per_token <= the experts of the chosen groups.
+// alike; or `per_token` that follow each other. REQUIRES: 0 < experts <= routing.experts, per_token
+// <= the experts of the chosen groups.
 double share_that_chooses(const ExpertRouting& routing, std::int64_t experts);
 
 // Tokens of the fullest block of so many ranks, over the average.

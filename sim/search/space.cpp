@@ -119,6 +119,7 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
   if (layout.trains_apart()) refuse("local_steps");
   if (layout.has_servers()) refuse("servers");
   if (layout.token_dispatcher != TokenDispatcher::alltoall) refuse("moe.dispatcher");
+  if (layout.expert_choice != ExpertChoice::any) refuse("moe.choice");
   if (layout.expert_capacity > 0) refuse("moe.capacity_factor");
   if (layout.overlap_shared_experts) refuse("overlap.shared_experts");
   if (layout.overlap_expert_exchange) refuse("overlap.expert_exchange");

@@ -35,8 +35,10 @@ Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
   tensors_.drop(scores, Role::input);
   BufferId choice = tensors_.allocate_buffer(op.saved - x.bytes);
   builder_.writes(choice, Role::saved);
-  choice_weights_ =
-      tensors_.allocate(frame.shape->ops[i + 1].experts->weights);  // dispatch stands behind it
+  std::size_t dispatch = i + 1;  // behind it, or behind the linear of a narrower state
+  while (!frame.shape->ops[dispatch].experts)
+    ++dispatch;
+  choice_weights_ = tensors_.allocate(frame.shape->ops[dispatch].experts->weights);
   choice_weights_.ready = chosen;
   builder_.writes(choice_weights_.buffer, Role::choice_weights);
   if (!frame.keep) {

@@ -191,6 +191,16 @@ void GradientReduction::reduce_remaining() {
     SIM_CHECK(store_.buckets[next_reduction_].ready, next_reduction_);
     reduce_bucket(next_reduction_);
   }
+  if (!sharing_.keeps) return;
+  for (Bucket& bucket : store_.buckets)  // without gradients: of frozen weights
+    if (bucket.elements == 0) weights_.free_unit(bucket);
+}
+
+// Without a pipeline the last backward pass reduces as any other: a unit, when its gradients have
+// been added to those of the micro-batches before.
+void GradientReduction::reduce_held() {
+  const bool beside = sharing_.holds && layout_.pipeline_parallel == 1;
+  if (beside && layout_.overlap_gradients && synchronises()) reduce_ready(0);
 }
 
 // Of a worker of several GPUs each sends what the reduction among them has left it. The sum of all

@@ -19,6 +19,7 @@ class GradientReduction : StagePart {
   // The kernel added last wrote the gradient of operator i.
   void gradient_ready(const Frame& frame, std::size_t i);
   void reduce_aligned();
+  void reduce_held();
   void reduce_remaining();
 
  private:

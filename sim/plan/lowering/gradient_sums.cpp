@@ -18,7 +18,8 @@ namespace sim::lowering {
 // PyTorch's AccumulateGrad (torch/csrc/autograd/functions/accumulate_grad.h) keeps the first
 // gradient of a parameter and adds the later ones with a kernel of its own. Where they are
 // converted the first one is added too.
-bool GradientSums::adds_gradients(const Frame& frame) const {
+bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) const {
+  if (bucket.outside) return !is_first_microbatch(frame);
   if (sharing_.holds)
     return !is_first_microbatch(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
@@ -29,7 +30,7 @@ bool GradientSums::adds_gradients(const Frame& frame) const {
 // which is `own` if there is one already.
 BufferId GradientSums::write_gradient(const Frame& frame, const Place& place, BufferId own) {
   if (place.bucket == none || place.elements == 0) return own;
-  if (!adds_gradients(frame)) {
+  if (!adds_gradients(frame, store_.buckets[place.bucket])) {
     builder_.writes(store_.buckets[place.bucket].gradient, Role::weight_gradient);
     return own;
   }
@@ -91,7 +92,10 @@ void GradientSums::add_gradient(const Frame& frame, std::size_t i, const Place& 
 void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
   const int sum = bytes_of(sharing_.gradient_dtype), written = bytes_of(layout_.activation_dtype);
   const bool begins = sharing_.holds && is_first_microbatch(frame);
-  const int each = sharing_.converts ? 5 * written + 4 * sum : written + (begins ? 1 : 2) * sum;
+  const bool outside = store_.buckets[apart.place.bucket].outside;
+  const int each = outside             ? 3 * written
+                   : sharing_.converts ? 5 * written + 4 * sum
+                                       : written + (begins ? 1 : 2) * sum;
   const ShardedOp& op = frame.shape->ops[apart.op];
   emit_.compute(frame, apart.op,
                 context_.memory_pass(apart.place.elements * each, OpKind::elementwise,

@@ -27,7 +27,7 @@ class GradientSums : StagePart {
   void allocate_kept_placeholders();
 
  private:
-  bool adds_gradients(const Frame& frame) const;
+  bool adds_gradients(const Frame& frame, const Bucket& bucket) const;
   void add_to_sum(const Frame& frame, const ApartGradient& apart);
   bool is_first_microbatch(const Frame& frame) const;
 

@@ -35,6 +35,8 @@ DataSharing data_sharing(const ShardedModel& model) {
                                                         : 0;
   sharing.converts = converts_gradients(*model.model, layout);
   sharing.holds = holds_units(*model.model, layout);
+  sharing.keeps =
+      sharing.holds && (layout.pipeline_parallel > 1 || model.model->execution.keeps_gathered);
   return sharing;
 }
 

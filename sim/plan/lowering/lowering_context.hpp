@@ -12,7 +12,8 @@ namespace sim::lowering {
 struct DataSharing {
   int zero = 0;                        // 0 when there is nobody to share with
   bool converts = false;               // converts_gradients()
-  bool holds = false;                  // holds_units()
+  bool holds = false;                  // holds_units(), of gradients;
+  bool keeps = false;                  // of gathered weights, too
   DType gradient_dtype = DType::bf16;  // summed_gradient_dtype()
   int shards = 1;                      // ranks that share one copy
   int expert_copies = 1;               // ranks with the same experts

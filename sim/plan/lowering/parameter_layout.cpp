@@ -200,6 +200,10 @@ Bucket ParameterLayout::new_bucket(int chunk, bool of_experts) const {
   bucket.of_experts = of_experts;
   bucket.copies = of_experts ? sharing_.expert_copies : layout_.synchronous_replicas();
   bucket.shards = !of_experts ? sharing_.shards : sharing_.zero > 0 ? sharing_.expert_shards : 1;
+  // Automodel leaves them out of FSDP (components/moe/parallelizer.py, apply_fsdp, ignored_params).
+  bucket.outside = of_experts && sharing_.zero == 3 && is_of_automodel(runs_.experts) &&
+                   layout_.expert_parallel > 1 && bucket.copies == 1 &&
+                   !layout_.offloads_parameters();
   return bucket;
 }
 
@@ -208,7 +212,7 @@ void ParameterLayout::close_bucket(OpenBucket& open) {
   for (Place* place : open.places)
     place->bucket = static_cast<std::uint32_t>(store_.buckets.size());
   if (bucket.weight_bytes > 0) {
-    if (sharing_.zero == 3) {
+    if (sharing_.zero == 3 && !bucket.outside) {
       store_.units_of_block[bucket.first_block].push_back(
           static_cast<std::uint32_t>(store_.buckets.size()));
     }
@@ -230,6 +234,7 @@ void ParameterLayout::intern_bucket(Bucket& bucket) {
   const int wire = bytes_of(layout_.reduce_dtype);
   const bool hybrid = bucket.shards < bucket.copies;
   const bool apart = layout_.trains_apart() || (layout_.has_servers() && layout_.inner_ranks() > 0);
+  if (bucket.outside) return;
   const GroupRole all = bucket.of_experts ? GroupRole::expert_data
                         : apart           ? GroupRole::shard
                                           : GroupRole::data;
@@ -456,6 +461,10 @@ void ParameterLayout::allocate_parameters() {
         builder_.buffer(Bytes{parameters.encoded_bytes}, BufferCategory::weights, true);
   }
   for (Bucket& bucket : store_.buckets) {
+    if (bucket.outside) {
+      allocate_outside(bucket);
+      continue;
+    }
     const std::int64_t shard = bucket.padded / bucket.shards;
     bucket.weight = builder_.buffer(
         Bytes{bucket.weight_bytes},
@@ -488,6 +497,17 @@ void ParameterLayout::allocate_parameters() {
                       BufferCategory::gradients, true);
   }
   allocate_bucket_copies();
+}
+
+// What autograd reads and writes is what the optimizer updates.
+void ParameterLayout::allocate_outside(Bucket& bucket) {
+  const int element = bytes_of(layout_.activation_dtype);
+  bucket.weight = bucket.weight_shard =
+      builder_.buffer(Bytes{bucket.weight_bytes}, BufferCategory::weights, true);
+  if (bucket.elements == 0) return;
+  bucket.gradient = bucket.gradient_shard =
+      builder_.buffer(Bytes{bucket.padded * element}, BufferCategory::gradients, true);
+  allocate_optimizer(bucket, bucket.padded);
 }
 
 // fp32 master weights, if any, and moments. Of Muon, Adam's second one beside those of matrices.

@@ -41,6 +41,7 @@ class ParameterLayout : StagePart {
   std::optional<MatrixPlace> matrix_of(const ShardedOp& op, const Parameters& parameters) const;
   void find_matrices();
   void allocate_bucket_copies();
+  void allocate_outside(Bucket& bucket);
   void allocate_optimizer(Bucket& bucket, std::int64_t shard);
   int orders_beside(bool quantized_parameters, bool both_orders) const;
   std::int64_t frozen_bytes(const ShardedOp& op, int bytes_each) const;

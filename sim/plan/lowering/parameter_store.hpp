@@ -96,7 +96,8 @@ struct Bucket {
   bool has_secondary = false;  // since the forward pass of this micro-batch
   // ZeRO-3: the unit of the same block that another group shares, of experts or of the rest.
   std::uint32_t partner = none;
-  bool stays = false;  // ZeRO-2/3: nobody else has it; a kernel takes gradients to the shard
+  bool stays = false;    // ZeRO-2/3: nobody else has it; a kernel takes gradients to the shard
+  bool outside = false;  // ZeRO-3: nobody else has it, and no unit is made of it
   // To other ranks, to servers, or to the shard.
   bool travels() const { return reduce != none || exchange != none || stays; }
 };

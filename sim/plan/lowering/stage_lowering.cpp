@@ -206,6 +206,7 @@ void StageLowering::lower_backward(const Slot& slot) {
       gradient = backward_.backward_block(made, gradient);
     }
     tools_.sums.add_held_gradients(made);
+    tools_.reduction.reduce_held();
     weights_.release_weights(block, false);
     if (scales_.ends_layers(chunk, i, -1))
       scales_.share_maxima(chunk, slot.microbatch, Pass::backward);

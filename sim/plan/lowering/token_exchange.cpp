@@ -58,7 +58,8 @@ void ExpertPass::intern_experts(const ShardedOp& op, ExpertWork& work) {
 }
 
 // token_dispatcher.py, MoEAllGatherTokenDispatcher: choices and tokens are gathered, sums
-// scattered.
+// scattered. Automodel reduces all of them instead, those of experts in fp32 (components/moe/
+// experts.py, GroupedExperts.forward and _AllGatherConcatVarlenFn.backward).
 void ExpertPass::intern_gather(const ShardedOp& op, ExpertWork& work) {
   if (layout_.expert_parallel == 1) return;
   const ExpertExchange& exchange = op.exchanged();
@@ -67,11 +68,15 @@ void ExpertPass::intern_gather(const ShardedOp& op, ExpertWork& work) {
     return builder_.collective({kind, GroupRole::expert, dtype, bytes});
   };
   constexpr CollectiveKind there = CollectiveKind::all_gather;
-  constexpr CollectiveKind back = CollectiveKind::reduce_scatter;
+  const bool whole = is_of_automodel(runs_.experts);
+  const CollectiveKind back = whole ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
+  const DType wire = whole && !dispatch ? DType::fp32 : layout_.activation_dtype;
   work.exchange_name = builder_.name(op.op->name + ".all_gather");
-  work.exchange_back_name = builder_.name(op.op->name + ".reduce_scatter");
+  work.exchange_back_name =
+      builder_.name(op.op->name + (whole ? ".all_reduce" : ".reduce_scatter"));
   work.exchange = make(there, layout_.activation_dtype, exchange.whole);
-  work.exchange_back = make(back, layout_.activation_dtype, exchange.whole);
+  work.exchange_back =
+      make(back, wire, exchange.whole * (bytes_of(wire) / bytes_of(layout_.activation_dtype)));
   if (!dispatch) return;
   work.exchange_weights = make(there, DType::fp32, exchange.weights_gathered);
   work.exchange_weights_back = make(back, DType::fp32, exchange.weights_gathered);

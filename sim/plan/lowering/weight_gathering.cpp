@@ -210,7 +210,7 @@ void WeightGathering::release_weights(const StageBlock& block, bool after_forwar
 void WeightGathering::release_unit(const StageBlock& block, Bucket& bucket, bool after_forward) {
   if (after_forward && (!layout_.reshard_after_forward || bucket.keep_gathered)) return;
   if (after_forward && turns_around(block)) return;
-  if (sharing_.holds && !after_forward) return;
+  if (sharing_.keeps && !after_forward) return;
   free_unit(bucket);
 }
 

@@ -198,7 +198,11 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
 }
 
 void separate_products(const Region& region, const Block& block, std::size_t i, ShardedOp& op) {
-  if (!region.model->execution.separate_products || op.op->kind != ModelOpKind::linear) return;
+  const Execution& runs = region.model->execution;
+  if (!runs.separate_products || op.op->kind != ModelOpKind::linear) return;
+  // Automodel keeps gate and up-projection of its experts in one tensor (components/moe/experts.py,
+  // gate_and_up_projs).
+  if (op.op->experts > 0 && is_of_automodel(runs.experts)) return;
   const std::vector<std::int64_t> widths = products_of(block, i, region.model->attention);
   if (widths.size() == 1 || op.products > 1) return;
   const std::int64_t all = op.op->out_features;
@@ -206,7 +210,7 @@ void separate_products(const Region& region, const Block& block, std::size_t i, 
   op.input_gradient_apart = products_apart(*op.input_gradient, Along::depth, widths, all);
   op.weight_gradient_apart = products_apart(*op.weight_gradient, Along::rows, widths, all);
   const auto count = static_cast<std::int64_t>(widths.size());
-  const bool alone = op.sums_gradient && !region.model->execution.copies_tokens;
+  const bool alone = op.sums_gradient && !runs.copies_tokens;
   op.sum_products = memory_kernel(OpKind::elementwise, region, *op.op,
                                   static_cast<double>(op.whole_input.count()) *
                                       static_cast<double>(alone ? count + 1 : count - 1));

@@ -90,6 +90,7 @@ ExpertRouting routing_of(const Region& region) {
           .per_token = experts.per_token,
           .groups = experts.groups,
           .groups_per_token = experts.groups_per_token,
+          .consecutive = region.layout->expert_choice == ExpertChoice::consecutive,
           .imbalance = region.share->come,
           .of_blocks = region.share->blocks};
 }
@@ -98,8 +99,13 @@ ExpertRouting routing_of(const Region& region) {
 // and a map of bytes (token_dispatcher.py, MoEAllGatherTokenDispatcher, token_permutation).
 void shard_gathered(const Region& region, ExpertExchange& exchange, Bytes own) {
   const int ranks = region.layout->expert_parallel;
-  const Bytes choice{region.sequence_tokens * region.model->shape->experts.count *
-                     (bytes_of(DType::fp32) + 1)};
+  const Experts& experts = region.model->shape->experts;
+  // Automodel: the choices' numbers in 64 bits, their weights, a byte for the token
+  // (components/moe/experts.py, GroupedExperts.forward).
+  const std::int64_t each = is_of_automodel(region.model->execution.experts)
+                                ? experts.per_token * (bytes_of(DType::fp32) + 8) + 1
+                                : experts.count * (bytes_of(DType::fp32) + 1);
+  const Bytes choice{region.sequence_tokens * each};
   exchange.whole = own * ranks;
   exchange.weights = choice;
   exchange.weights_gathered = choice * ranks;

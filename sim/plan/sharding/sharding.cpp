@@ -115,7 +115,7 @@ void set_kernels_of_products(const Region& region, const ModelOp& op, ShardedOp&
       (*product)->scales = ProductScales::micro;
   if (op.experts == 0) return;
   // torch._grouped_mm: a kernel for all experts.
-  if (region.model->execution.experts == ExpertForm::torchtitan) {
+  if (groups_products(region.model->execution.experts)) {
     for (std::optional<Kernel>* product : {&to.forward, &to.input_gradient, &to.weight_gradient})
       (*product)->launches = 1;
     to.forward->grouping = to.input_gradient->grouping = Grouping::rows;
@@ -474,8 +474,10 @@ DType written_gradient_dtype(const Model& model, const Layout& layout) {
 }
 
 bool holds_units(const Model& model, const Layout& layout) {
-  return model.execution.holds_units && layout.zero_stage == 3 && layout.pipeline_parallel > 1 &&
-         layout.shard_ranks() > 1;
+  const Execution& runs = model.execution;
+  if (layout.zero_stage != 3 || layout.shard_ranks() == 1) return false;
+  if (layout.pipeline_parallel > 1) return runs.holds_units;
+  return runs.accumulates_whole && layout.micro_batches() > 1 && !layout.offloads_parameters();
 }
 
 DType summed_gradient_dtype(const Model& model, const Layout& layout) {

@@ -226,7 +226,7 @@ ShardedModel shard(const Model& model, const Layout& layout,
 bool converts_gradients(const Model& model, const Layout& layout);
 // The format in which a weight gradient comes out of its product.
 DType written_gradient_dtype(const Model& model, const Layout& layout);
-// Execution::holds_units takes effect.
+// Execution::holds_units takes effect, or without a pipeline accumulates_whole.
 bool holds_units(const Model& model, const Layout& layout);
 // In which a rank adds up the gradients of a step. Where units are held FSDP casts them to the
 // format in which they are reduced (torch/distributed/fsdp/_fully_shard/_fsdp_param.py,

@@ -40,7 +40,12 @@ TEST_CASE("a recipe of Automodel is FSDP2 of the hub's model", "[interop]") {
   CHECK(layout.gradient_dtype == DType::bf16);
   CHECK(layout.reduce_dtype == DType::fp32);
   CHECK(layout.recompute == Recompute::none);
-  CHECK(notes(job, "gradient_accumulation_steps"));
+  // Gradients stay whole until the last micro-batch (defer_fsdp_grad_sync).
+  CHECK(job.framework.execution.accumulates_whole);
+  CHECK_FALSE(job.framework.execution.keeps_gathered);
+  CHECK_FALSE(notes(job, "gradient_accumulation_steps"));
+  CHECK_FALSE(from_recipe(llama + "distributed: {defer_fsdp_grad_sync: false}\n")
+                  .framework.execution.accumulates_whole);
 }
 
 TEST_CASE("weights of Automodel in fp32 are the masters of what is gathered", "[interop]") {
@@ -107,23 +112,123 @@ TEST_CASE("torchao's 8 bits of Automodel are torchtitan's", "[interop]") {
   CHECK(job.layout.compute_dtype == DType::fp8);
   CHECK(job.layout.eight_bit_parameters);
   CHECK(job.framework.execution.eight_bit == EightBit::torchao);
-  CHECK(notes(job, "compile"));
+  CHECK(job.framework.gate == KernelForm::fused);
+  CHECK(job.framework.rms_norm == NormForm::compiled);
   CHECK(from_recipe(llama + "fp8: {enabled: false}\n").layout.compute_dtype == DType::bf16);
 }
 
 TEST_CASE("what Automodel has beyond is refused in its place", "[interop]") {
   CHECK(recipe_problems(llama + "distributed: {strategy: fsdp2, ep_size: 8}\n") ==
-        Lines{"4:41: experts and latent attention are modelled only as Megatron-LM and torchtitan "
-              "run them"});
+        Lines{"4:41: is 8, but llama-3.1-8b has no experts"});
   CHECK(recipe_problems(llama + "distributed: {strategy: horovod}\n") ==
         Lines{"4:25: is 'horovod'; modelled: fsdp2, ddp, megatron_fsdp"});
-  CHECK(recipe_problems("model: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n").size() ==
-        1);
   CHECK(recipe_problems("model: {pretrained_model_name_or_path: nobody/knows-1b}\n"
                         "step_scheduler: {local_batch_size: 1}\n")
             .front()
             .find("--model llama-3.1-8b") != std::string::npos);
   CHECK(notes(from_recipe(llama + "surprise: {on: true}\n"), "surprise"));
+}
+
+namespace {
+
+// Qwen3-30B-A3B over 8 of 16 GPUs; `backend`: more of its settings.
+Imported mixture(const std::string& backend = "", const std::string& distributed = "",
+                 const std::string& rest = "") {
+  return from_recipe(
+      "step_scheduler: {global_batch_size: 64, local_batch_size: 2}\n"
+      "model:\n  config: {pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B}\n"
+      "  backend: {attn: te, linear: te, rms_norm: te, " +
+          backend + "}\ndistributed: {ep_size: 8, activation_checkpointing: true, " + distributed +
+          "}\n" + rest,
+      {.gpus = 16});
+}
+
+}  // namespace
+
+TEST_CASE("experts of Automodel lie on ranks of their own under FSDP2", "[interop]") {
+  const Imported job = mixture("experts: torch_mm, dispatcher: deepep, fake_balanced_gate: true");
+  const Layout& layout = job.layout;
+  CHECK(layout.expert_parallel == 8);
+  CHECK(layout.data_parallel == 16);
+  CHECK(layout.zero_stage == 3);
+  CHECK(layout.token_dispatcher == TokenDispatcher::deepep);
+  CHECK(layout.dispatch_sms == 20);
+  CHECK(layout.expert_choice == ExpertChoice::consecutive);
+  CHECK(layout.recompute == Recompute::full);
+  CHECK(layout.attention == AttentionKernel::flash);
+  // MoEParallelizerConfig has no resharding where the file does not ask for it.
+  CHECK_FALSE(layout.reshard_after_forward);
+  CHECK(mixture("", "moe: {reshard_after_forward: true}").layout.reshard_after_forward);
+  CHECK(mixture("", "reshard_after_forward: true").layout.reshard_after_forward);
+  CHECK(job.framework.execution.experts == ExpertForm::automodel);
+  CHECK(job.framework.execution.separate_products);
+  CHECK(job.framework.rms_norm == NormForm::fused);
+  CHECK(job.framework.key_heads == KernelForm::fused);
+  CHECK(job.framework.rotary == RotaryForm::eager);
+}
+
+TEST_CASE("Automodel's backend says who runs experts and sends their tokens", "[interop]") {
+  CHECK(mixture("experts: gmm").framework.execution.experts == ExpertForm::automodel_each);
+  CHECK(mixture("experts: te").framework.execution.experts == ExpertForm::automodel_each);
+  // Without a fused dispatcher Automodel takes torch._grouped_mm.
+  const Imported gathered = mixture("experts: te, dispatcher: torch");
+  CHECK(gathered.framework.execution.experts == ExpertForm::automodel);
+  CHECK(gathered.layout.token_dispatcher == TokenDispatcher::allgather);
+  CHECK(notes(mixture("experts: torch, dispatcher: torch"), "model.backend.experts"));
+  const Imported hybrid = mixture("dispatcher: hybridep, dispatcher_num_sms: 64");
+  CHECK(hybrid.layout.token_dispatcher == TokenDispatcher::hybridep);
+  CHECK(hybrid.layout.dispatch_sms == 64);
+  CHECK(hybrid.layout.expert_choice == ExpertChoice::any);
+  CHECK_FALSE(problems([] { return mixture("dispatcher: mok"); }).empty());
+  CHECK_FALSE(problems([] { return mixture("experts: cutlass"); }).empty());
+  CHECK(notes(mixture("fake_balanced_gate: true, fake_gate_noise: 0.3"),
+              "model.backend.fake_gate_noise"));
+  CHECK(notes(mixture("rope_fusion: true"), "model.backend.rope_fusion"));
+}
+
+TEST_CASE("8 bits of Automodel's experts are Transformer Engine's or torchao's", "[interop]") {
+  const Imported blocks = mixture("experts: te, te_fp8: {recipe: mxfp8}");
+  CHECK(blocks.layout.compute_dtype == DType::fp8);
+  CHECK(blocks.framework.execution.eight_bit == EightBit::transformer_engine_mxfp8);
+  CHECK_FALSE(notes(blocks, "model.backend.te_fp8"));
+  CHECK(notes(mixture("experts: torch_mm, te_fp8: {recipe: current}"), "model.backend.te_fp8"));
+  CHECK(mixture("experts: torch_mm_mxfp8").framework.execution.eight_bit ==
+        EightBit::torchao_mxfp8);
+}
+
+TEST_CASE("gathered units of Automodel stay where the file asks for it", "[interop]") {
+  const Execution runs = mixture("enable_fsdp_optimizations: true").framework.execution;
+  CHECK(runs.accumulates_whole);
+  CHECK(runs.keeps_gathered);
+  CHECK_FALSE(mixture().framework.execution.keeps_gathered);
+}
+
+TEST_CASE("adapters of Automodel's experts are one for each", "[interop]") {
+  const auto adapters = [](const std::string& modules) {
+    return mixture("", "", "peft: {dim: 16, " + modules + "}\n").layout;
+  };
+  // Of the mixture there is no MLP beside the experts.
+  const Layout proj = adapters("target_modules: '*_proj'");
+  CHECK(proj.lora_modules == std::vector{LoraModule::linear_qkv, LoraModule::linear_proj});
+  CHECK(proj.expert_adapters == ExpertAdapters::none);
+  const Layout all = adapters("target_modules: '*'");
+  CHECK(all.expert_adapters == ExpertAdapters::each);
+  CHECK(all.lora_modules.size() == 4);
+  CHECK(adapters("target_modules: ['*.experts']").lora_modules ==
+        std::vector{LoraModule::linear_fc1, LoraModule::linear_fc2});
+}
+
+TEST_CASE("stages of Automodel's mixtures hold their gradients", "[interop]") {
+  const Imported job = from_recipe(
+      "step_scheduler: {global_batch_size: 512, local_batch_size: 8}\n"
+      "model: {pretrained_model_name_or_path: deepseek-ai/DeepSeek-V3}\n"
+      "distributed: {pp_size: 4, ep_size: 64, pipeline: {pp_schedule: interleaved1f1b,\n"
+      "  pp_microbatch_size: 1, layers_per_stage: 2, round_virtual_stages_to_pp_multiple: up}}\n",
+      {.gpus = 256});
+  CHECK(job.framework.execution.holds_units);
+  CHECK(job.layout.virtual_stages == 8);
+  CHECK(job.layout.expert_parallel == 64);
+  CHECK(job.framework.rotary == RotaryForm::complex);
 }
 
 TEST_CASE("copies of Automodel shard among fewer GPUs", "[interop]") {

@@ -358,14 +358,18 @@ TEST_CASE("Megatron-Bridge: experts and latent attention", "[interop]") {
   CHECK(merged.layout.overlap_expert_exchange);
 }
 
-TEST_CASE("other frameworks' mixtures of experts are refused", "[interop]") {
+TEST_CASE("other frameworks have their experts on every GPU, or refuse them", "[interop]") {
   const TransformerShape mixtral = *load_model(root + "/models/mixtral-8x7b.yaml").shape;
   const ImportRequest request{.gpus = 8, .model = mixtral, .sequence_length = 4096};
-  const Lines refused{
-      "1:1: mixtral-8x7b: experts and latent attention are modelled only as Megatron-LM and "
-      "torchtitan run them"};
-  const Document json = Document::parse("{\"train_batch_size\": 8}", "a.json", Syntax::json);
-  CHECK(problems([&] { return import_deepspeed(json, nullptr, request); }) == refused);
+  const Document json = Document::parse(
+      R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true},
+          "zero_optimization": {"stage": 3}})",
+      "a.json", Syntax::json);
+  const Imported sharded = import_deepspeed(json, nullptr, request);
+  CHECK(sharded.framework.execution.experts == ExpertForm::torchtitan);
+  CHECK(sharded.layout.expert_parallel == 1);
+  CHECK_FALSE(sharded.framework.execution.waits_for_counts);
+  CHECK(std::ranges::any_of(sharded.notes, [](const Note& one) { return one.key == "experts"; }));
 
   const Document dense = Document::parse(
       R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}})",

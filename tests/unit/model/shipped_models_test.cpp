@@ -46,6 +46,7 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
       Published{"nemotron-3-nano", 31'577'940'288 - 23 * 128},
       Published{"qwen3-next-80b-a3b", 79'674'391'296},
       Published{"llama-3.3-nemotron-super-49b", 49'867'145'216},
+      Published{"gpt-oss-20b", 20'914'757'184}, Published{"gpt-oss-120b", 116'829'156'672},
       // V3's and an indexer in each of 61 layers.
       Published{"deepseek-v3.2", 671'026'404'352 + 61 * 13'959'424}, Published{"gpt2", 124'439'808},
       Published{"qwen2-0.5b", 494'032'768}, Published{"qwen3-8b", 8'190'735'360},

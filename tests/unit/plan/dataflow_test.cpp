@@ -17,7 +17,8 @@ TEST_CASE("Every operand holds what the chain rule asks for", "[plan][property]"
     models.push_back(test::transformer(kind));
     test::run_compiled(models.back().execution);
     models.back().execution.stops_recomputation = true;
-    models.back().execution.holds_units = true;
+    models.back().execution.holds_units = models.back().execution.accumulates_whole = true;
+    models.back().execution.keeps_gathered = kind % 3 == 0;
     if (kind % 2 == 1) models.back().execution.eight_bit = EightBit::torchao_rowwise;
   }
   int legal = 0, in_slices = 0, held = 0;

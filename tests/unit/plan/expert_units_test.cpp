@@ -4,8 +4,11 @@
 #include <array>
 
 #include "sim/framework/framework.hpp"
+#include "sim/framework/presets/preset.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
 #include "tests/unit/plan/models.hpp"
@@ -286,4 +289,139 @@ TEST_CASE("Random layouts of torchtitan's mixtures give sound plans", "[plan][ex
   }
   CHECK(legal > 150);
   CHECK(sharded > 30);
+}
+
+namespace {
+
+// Automodel's way of tokens under FSDP2.
+Model automodel(int kind = 0, ExpertForm form = ExpertForm::automodel) {
+  Framework framework = preset_of(PresetName::fsdp2).framework;
+  framework.execution.experts = form;
+  framework.execution.separate_products = framework.execution.waits_for_counts = true;
+  Model model = test::mixture(kind);
+  run_with(framework, model);
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("Automodel: experts that no other rank has are outside of FSDP", "[plan][experts]") {
+  Layout layout = unit_layout(1, 8, 8);
+  layout.token_dispatcher = TokenDispatcher::deepep;
+  const Plan plan = make_plan(automodel(), layout);
+  check_plan(plan);
+  const Program& program = plan.programs[0];
+  int outside = 0;
+  for (const ParameterBucket& bucket : program.parameter_buckets) {
+    if (!bucket.of_experts) continue;
+    ++outside;
+    // Weights and gradients lie whole where the optimizer updates them.
+    CHECK(bucket.weight == bucket.weight_shard);
+    CHECK(program.buffers[bucket.weight.value].persistent);
+    CHECK(program.buffers[bucket.gradient_shard.value].size.count() == 2 * bucket.elements);
+  }
+  CHECK(outside == 4);
+  for (const Call& call : calls(program, Action::gather_weights, Pass::parameter_sync))
+    CHECK(call.role == GroupRole::data);
+  // torchtitan copies them into a unit, and their gradients to the shard.
+  const Program titans = make_plan(titan(), layout).programs[0];
+  CHECK(count(titans, Action::copy_weights) > count(program, Action::copy_weights));
+  CHECK(memory_use(titans).peak > Bytes{0});
+}
+
+TEST_CASE("Automodel: experts that several ranks have are sharded among these", "[plan][experts]") {
+  Layout layout = unit_layout(1, 8, 2);
+  layout.token_dispatcher = TokenDispatcher::deepep;
+  const Program program = make_plan(automodel(), layout).programs[0];
+  int of_experts = 0;
+  for (const Call& call : calls(program, Action::gather_weights, Pass::parameter_sync))
+    of_experts += call.role == GroupRole::expert_data ? 1 : 0;
+  CHECK(of_experts == 2 * 4);
+}
+
+TEST_CASE("Automodel: tokens are gathered and their sums reduced without DeepEP",
+          "[plan][experts]") {
+  Layout layout = unit_layout(1, 4, 4);
+  layout.token_dispatcher = TokenDispatcher::allgather;
+  const Plan plan = make_plan(automodel(), layout);
+  check_plan(plan);
+  const std::vector<Call> forward = calls(plan.programs[0], Action::exchange_tokens, Pass::forward);
+  std::int64_t gathered = 0, reduced = 0;
+  for (const Call& call : forward) {
+    if (call.kind == CollectiveKind::all_gather) gathered = std::max(gathered, call.bytes);
+    if (call.kind == CollectiveKind::all_reduce) reduced = std::max(reduced, call.bytes);
+  }
+  CHECK(gathered > 0);
+  CHECK(reduced == 2 * gathered);  // of all ranks' tokens, in fp32
+}
+
+TEST_CASE("Automodel: one kernel for all experts of a rank, or one for each", "[plan][experts]") {
+  Layout layout = unit_layout(1, 4, 2);
+  const auto launches = [&](ExpertForm form) {
+    int most = 0;
+    for (const Kernel& kernel : make_plan(automodel(0, form), layout).programs[0].kernels)
+      if (kernel.kind == OpKind::gemm && kernel.batch > 1) most = std::max(most, kernel.launches);
+    return most;
+  };
+  CHECK(launches(ExpertForm::automodel) == 1);
+  CHECK(launches(ExpertForm::automodel_each) > 1);
+}
+
+TEST_CASE("Automodel: what its experts cannot be", "[plan][experts]") {
+  Layout layout = unit_layout(1, 8, 2);
+  CHECK(layout_problems(layout, automodel()).empty());
+  layout.recompute = Recompute::selective;
+  layout.expert_capacity = 2;
+  CHECK(layout_problems(layout, automodel()).size() == 2);
+  layout = unit_layout(1, 8, 2);
+  layout.expert_choice = ExpertChoice::consecutive;
+  CHECK(layout_problems(layout, automodel()).empty());
+  layout.expert_imbalance = 1.5;
+  CHECK(layout_problems(layout, automodel()).front().key == "moe.choice");
+}
+
+TEST_CASE("Random layouts of Automodel's mixtures give sound plans", "[plan][experts][property]") {
+  int legal = 0, held = 0;
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    Model model = automodel(static_cast<int>(seed % 2),
+                            seed / 4 % 2 == 0 ? ExpertForm::automodel : ExpertForm::automodel_each);
+    model.execution.accumulates_whole = model.execution.holds_units = seed / 5 % 2 == 0;
+    model.execution.keeps_gathered = seed / 7 % 2 == 0;
+    Layout layout = test::random_layout(seed);
+    layout.expert_parallel = 1 << (seed / 2 % 4);
+    layout.expert_tensor_parallel = layout.tensor_parallel > 1 ? 1 : 0;
+    layout.sequence_parallel = layout.tensor_parallel > 1;
+    layout.overlap_tensor_products = false;
+    layout.attention = AttentionKernel::flash;
+    layout.compression = GradientCompression::none;
+    layout.quantized_weights = layout.secondary_shard = false;
+    layout.node_ranks = 0;
+    layout.token_dispatcher =
+        std::array{TokenDispatcher::alltoall, TokenDispatcher::deepep, TokenDispatcher::hybridep,
+                   TokenDispatcher::allgather}[static_cast<std::size_t>(seed / 3 % 4)];
+    if (!layout_problems(layout, model).empty()) continue;
+    ++legal;
+    held += holds_units(model, layout) ? 1 : 0;
+    CAPTURE(seed, test::to_text(layout), layout.expert_parallel);
+    const Plan plan = make_plan(model, layout);
+    REQUIRE_NOTHROW(check_plan(plan));
+    for (const Program& program : plan.programs)
+      REQUIRE(memory_use(program).peak.count() > 0);
+  }
+  CHECK(legal > 150);
+  CHECK(held > 10);
+}
+
+TEST_CASE("experts of a narrower state stand between two linears", "[plan][experts]") {
+  TransformerShape shape = *test::mixture(0).shape;
+  const std::int64_t before = build_transformer(shape).parameters();
+  shape.experts.latent = 16;
+  const Model model = build_transformer(shape);
+  // Of 4 layers: two linears of 32 x 16, and 8 experts whose matrices are half as wide.
+  CHECK(model.parameters() == before + 4 * (2 * 32 * 16 - 8 * of_expert / 2));
+  const Plan plan = make_plan(model, test::layout_for(1, 2, 1, 1));
+  check_plan(plan);
+  Layout layout = test::layout_for(1, 4, 1, 2);
+  layout.expert_parallel = 4;
+  check_plan(make_plan(model, layout));
 }

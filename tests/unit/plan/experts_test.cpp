@@ -366,6 +366,7 @@ TEST_CASE("What a mixture cannot be laid out like is refused", "[plan][experts][
   Model eager = model;
   eager.execution.separate_products = true;
   CHECK(problem(eager, [](Layout&) {}) ==
-        "framework: a mixture of experts is modelled as Megatron-LM and torchtitan run it; "
-        "allowed: framework megatron, torchtitan");
+        "framework: a mixture of experts is modelled as Megatron-LM, torchtitan and NeMo "
+        "Automodel run it; allowed: framework megatron, torchtitan, or framework.experts "
+        "automodel, automodel_each");
 }

@@ -51,7 +51,8 @@ TEST_CASE("Operands of newer families hold what the chain rule asks for", "[plan
     models.push_back(test::newer_transformer(kind));
     test::run_compiled(models.back().execution);
     models.back().execution.stops_recomputation = true;
-    models.back().execution.holds_units = true;
+    models.back().execution.holds_units = models.back().execution.accumulates_whole = true;
+    models.back().execution.keeps_gathered = kind % 2 == 0;
   }
   std::vector<int> legal(models.size());
   for (std::uint64_t seed = 30000; seed < 32400; ++seed) {

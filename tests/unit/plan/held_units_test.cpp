@@ -130,3 +130,48 @@ TEST_CASE("units are held in pipelines under ZeRO-3 alone", "[plan]") {
     CHECK(memory_use(held).peak == memory_use(other).peak);
   }
 }
+
+namespace {
+
+// Four replicas without a pipeline.
+Layout flat_layout() {
+  Layout layout = held_layout();
+  layout.pipeline_parallel = 1;
+  layout.data_parallel = 4;
+  return layout;
+}
+
+Program flat_program(bool keeps_gathered) {
+  Framework framework = with(&Execution::accumulates_whole);
+  framework.execution.keeps_gathered = keeps_gathered;
+  return program_of(framework, flat_layout());
+}
+
+}  // namespace
+
+TEST_CASE("without a pipeline whole gradients are reduced in the last backward pass", "[plan]") {
+  const Program program = flat_program(false), each = program_of({}, flat_layout());
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  CHECK(count(program, Action::reduce) == units);
+  CHECK(count(each, Action::reduce) == micro_batches * units);
+  CHECK(count(program, Action::accumulate) == 0);
+  // Weights come and go with every micro-batch, as without.
+  CHECK(count(program, Action::gather_weights) == count(each, Action::gather_weights));
+  // A unit is reduced beside the backward pass of those before it, and behind its own sums.
+  CHECK(first(program, Action::reduce) < last(program, Action::backward));
+  CHECK(first(program, Action::reduce) > first(program, Action::add_weight_gradient));
+  CHECK(memory_use(program).peak > memory_use(each).peak);
+}
+
+TEST_CASE("without a pipeline gathered units may stay, too", "[plan]") {
+  const Program program = flat_program(true);
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  CHECK(count(program, Action::gather_weights) == units);
+  CHECK(count(program, Action::reduce) == units);
+  CHECK(memory_use(program).peak > memory_use(flat_program(false)).peak);
+  // One micro-batch has nothing to wait for.
+  Layout single = flat_layout();
+  single.global_batch = single.micro_batch * single.data_parallel;
+  CHECK(program_of(with(&Execution::accumulates_whole), single).action ==
+        program_of({}, single).action);
+}

@@ -66,7 +66,7 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
   const Model model = test::gpt({.layers = 8, .hidden = 32, .vocabulary = 300, .tied = true});
   const Model untied = test::gpt({.layers = 8, .hidden = 32, .vocabulary = 512});
   Model held = untied;
-  held.execution.holds_units = true;
+  held.execution.holds_units = held.execution.accumulates_whole = true;
   int legal = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     const Layout layout = test::random_layout(seed);

@@ -2,6 +2,7 @@
 #include "sim/program/expert_routing.hpp"
 
 #include <cstdint>
+#include <utility>
 
 #include "tests/catch.hpp"
 
@@ -54,4 +55,25 @@ TEST_CASE("the share of tokens that choose a set of experts", "[program]") {
   CHECK(missed < 0.5);
   CHECK(missed > 0.45);  // 8 choices rarely miss a chosen group
   CHECK(share_that_chooses(v3, 256) == 1);
+}
+
+TEST_CASE("runs of experts that follow each other choose few ranks", "[program]") {
+  // Against running through the tokens: token t begins at expert k t.
+  const auto run_through = [](const ExpertRouting& routing, std::int64_t set) {
+    double hits = 0;
+    for (std::int64_t token = 0; token < routing.experts; ++token) {
+      bool meets = false;
+      for (std::int64_t i = 0; i < routing.per_token; ++i)
+        meets = meets || (token * routing.per_token + i) % routing.experts < set;
+      hits += meets ? 1 : 0;
+    }
+    return hits / static_cast<double>(routing.experts);
+  };
+  for (const auto& [experts, per_token] : {std::pair{128, 8}, std::pair{256, 8}, std::pair{32, 4},
+                                           std::pair{128, 6}, std::pair{512, 22}, std::pair{12, 5}})
+    for (const std::int64_t set : {1, 2, 4, 8, experts / 2, experts}) {
+      const ExpertRouting routing{.experts = experts, .per_token = per_token, .consecutive = true};
+      CAPTURE(experts, per_token, set);
+      CHECK_THAT(share_that_chooses(routing, set), WithinRel(run_through(routing, set), 1e-12));
+    }
 }
