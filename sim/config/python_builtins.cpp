@@ -191,8 +191,7 @@ Value Interpreter::method(const Value& value, const std::string& name, const Arg
   if (value.is(Kind::text)) return text_method(value, name, argument, place);
   if (value.is(Kind::list)) return list_method(value, name, given, place);
   if (value.is(Kind::dict)) return dict_method(value, name, given, place);
-  if (value.is(Kind::object) && (name.starts_with("to_") || name.starts_with("get_")))
-    return value;
+  if (value.is(Kind::object) && (name.starts_with("to_") || name.starts_with("get_"))) return value;
   return {};
 }
 

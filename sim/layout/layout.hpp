@@ -330,7 +330,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   AttentionKernel attention = AttentionKernel::flash;
   ContextExchange context_exchange = ContextExchange::ring;
 
-  DType compute_dtype = DType::bf16;  // matrix products
+  DType compute_dtype = DType::bf16;     // matrix products
   DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages
   DType gradient_dtype = DType::bf16;    // gradient storage
   DType reduce_dtype = DType::bf16;      // gradients on the wire

@@ -33,9 +33,8 @@ const std::vector<Preset>& presets() {
   static const std::vector<Preset> all = [] {
     using namespace preset_tables;
     std::vector<Preset> joined;
-    for (auto* table :
-         {megatron, pytorch, transformers, scaling, torchtitan, deepspeed, nvidia_recipes,
-          fully_sharded_data})
+    for (auto* table : {megatron, pytorch, transformers, scaling, torchtitan, deepspeed,
+                        nvidia_recipes, fully_sharded_data})
       std::ranges::move(table(), std::back_inserter(joined));
     return joined;
   }();

@@ -90,7 +90,8 @@ EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders&
   casts.gradient = maximum + scale + whole;
   if (scattered && op.split == TensorSplit::row)
     casts.gradient = of_own(true, maximum + scale + cast) + other_order(orders, layout);
-  casts.weight = layout.eight_bit_parameters ? orders.other : maximum + scale + orders.cast_transpose;
+  casts.weight =
+      layout.eight_bit_parameters ? orders.other : maximum + scale + orders.cast_transpose;
   return casts;
 }
 

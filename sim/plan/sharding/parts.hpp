@@ -69,7 +69,6 @@ Bytes result_of(const Kernel& product);
 // One that gives gradients.
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 
-
 // sharding_execution.cpp
 // The dimension of a product in which several others stand side by side: the output features of a
 // forward product are its columns, those of its input gradient its depth, of its weight gradient
