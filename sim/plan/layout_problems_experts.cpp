@@ -100,10 +100,18 @@ class ExpertChecker {
                       word(model_.execution.experts), allowed);
     };
     refuse("expert_tensor_parallel", layout_.expert_tensor() > 1, "1");
+    refuse("moe.dispatcher",
+           layout_.expert_parallel > 1 && layout_.token_dispatcher == TokenDispatcher::alltoall,
+           "allgather, deepep, hybridep");
     refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
     refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
     refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
     refuse("recompute", layout_.recompute == Recompute::selective, "none, operators, full");
+    if (layout_.recompute == Recompute::operators &&
+        layout_.token_dispatcher == TokenDispatcher::allgather)
+      list_.problem("recompute",
+                    "recompute is operators with moe.dispatcher allgather, which is not modelled; "
+                    "allowed: none, full, or moe.dispatcher deepep, hybridep");
   }
 
   void split_of_experts() {

@@ -357,6 +357,7 @@ TEST_CASE("Automodel: tokens are gathered and their sums reduced without DeepEP"
 
 TEST_CASE("Automodel: one kernel for all experts of a rank, or one for each", "[plan][experts]") {
   Layout layout = unit_layout(1, 4, 2);
+  layout.token_dispatcher = TokenDispatcher::deepep;
   const auto launches = [&](ExpertForm form) {
     int most = 0;
     for (const Kernel& kernel : make_plan(automodel(0, form), layout).programs[0].kernels)
@@ -369,11 +370,14 @@ TEST_CASE("Automodel: one kernel for all experts of a rank, or one for each", "[
 
 TEST_CASE("Automodel: what its experts cannot be", "[plan][experts]") {
   Layout layout = unit_layout(1, 8, 2);
+  CHECK(layout_problems(layout, automodel()).front().key == "moe.dispatcher");
+  layout.token_dispatcher = TokenDispatcher::deepep;
   CHECK(layout_problems(layout, automodel()).empty());
   layout.recompute = Recompute::selective;
   layout.expert_capacity = 2;
   CHECK(layout_problems(layout, automodel()).size() == 2);
   layout = unit_layout(1, 8, 2);
+  layout.token_dispatcher = TokenDispatcher::allgather;
   layout.expert_choice = ExpertChoice::consecutive;
   CHECK(layout_problems(layout, automodel()).empty());
   layout.expert_imbalance = 1.5;
