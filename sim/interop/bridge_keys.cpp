@@ -22,8 +22,6 @@ constexpr std::array model_keys{
     KnownKey{"mtp_use_repeated_layer", noted, "",
              "each depth of multi-token prediction is modelled with weights of its own"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
-    KnownKey{"fp8_dot_product_attention", noted, "", "attention is modelled in 16 bits"},
-    KnownKey{"fp8_multi_head_attention", noted, "", "attention is modelled in 16 bits"},
     KnownKey{"fp8_output_proj", noted, "", "the head is modelled in 16 bits"},
     KnownKey{"fp8_wgrad", refused, "true",
              "weight gradients in 16 bits beside 8-bit products are not modelled"},
@@ -43,8 +41,6 @@ constexpr std::array model_keys{
     KnownKey{"gradient_accumulation_fusion", noted, "true",
              "gradients are modelled as accumulated by the product"},
     KnownKey{"fused_single_qkv_rope", noted, "", "the rotation is modelled as a kernel of its own"},
-    KnownKey{"use_transformer_engine_op_fuser", noted, "",
-             "kernels are modelled as without its fusions"},
     KnownKey{"distribute_saved_activations", noted, "",
              "kept activations are modelled as whole on every tensor-parallel rank"},
     KnownKey{"hierarchical_context_parallel_sizes", noted, "",
@@ -253,8 +249,6 @@ constexpr std::array<std::string_view, 26> harmless_train_keys{
 constexpr std::array precision_keys{
     KnownKey{"fp8_wgrad", refused, "true",
              "weight gradients in 16 bits beside 8-bit products are not modelled"},
-    KnownKey{"fp8_dot_product_attention", noted, "", "attention is modelled in 16 bits"},
-    KnownKey{"fp8_multi_head_attention", noted, "", "attention is modelled in 16 bits"},
     KnownKey{"reuse_grad_buf_for_mxfp8_param_ag", noted, "", "the buffers are modelled apart"},
 };
 constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",

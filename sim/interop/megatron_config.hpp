@@ -159,7 +159,8 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
   visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
   visit(Spelling{"--cross-entropy-loss-fusion", {"model.cross_entropy_loss_fusion"}}, c.fused_loss);
-  visit(Spelling{"--use-transformer-engine-op-fuser", {}}, c.operation_fuser);
+  visit(Spelling{"--use-transformer-engine-op-fuser", {"model.use_transformer_engine_op_fuser"}},
+        c.operation_fuser);
   visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},
         c.loss_fusion);
   visit(Spelling{"--seq-length",
