@@ -100,6 +100,7 @@ std::vector<Key> attention(std::string_view section) {
                    share_key("causal_efficiency", "rate of causal over full attention"),
                    amount_key(duration, "fixed", "launch and tail of one attention kernel"),
                });
+  if (section != "attention") return keys;  // 8 bits are of the fastest kernels
   for (const char* format : {"fp8", "mxfp8"})
     for (const char* pass : {"forward", "backward"})
       for (Key& key : eight_bit_attention(fmt::format("{}.{}.{}", section, format, pass)))

@@ -50,6 +50,9 @@ std::vector<Key> kernel_forms() {
                    "rate at which a process updates an offloaded optimizer, of the host's memory"),
       boolean_key("joint_gate", preset(), "gate and up-projection are one GEMM"),
       boolean_key("accuracy", preset(), "the loss also takes the argmax of its logits"),
+      boolean_key(
+          "operation_fuser", preset(),
+          "Transformer Engine's: activations write the GEMMs' format, adapters add in GEMMs"),
   };
 }
 

@@ -191,6 +191,15 @@ void check_quantized(const Layout& layout, const Model& model, LayoutProblemList
                  layout.first_bf16_layers, layout.last_bf16_layers, layers, model.name);
   check_eight_bit_attention(layout, model, list);
   if (layout.compute_dtype != DType::nvfp4) return;
+  if (layout.recompute == Recompute::operators)
+    list.problem("recompute",
+                 "recompute is operators, and compute_dtype nvfp4, whose inputs are kept in 4 "
+                 "bits; allowed: none, full");
+  if (model.execution.keeps_gathered_inputs && layout.tensor_parallel > 1)
+    list.problem("compute_dtype",
+                 "nvfp4 is not modelled where gathered inputs are kept in 16 bits (framework "
+                 "torchtitan) with tensor_parallel {}; allowed: tensor_parallel 1",
+                 layout.tensor_parallel);
   if (layout.eight_bit_parameters && !is_transformer_engine(model.execution.eight_bit))
     list.problem("fp8_parameters",
                  "fp8_parameters is true with nvfp4 products of torchao, which gathers in 16 bits; "

@@ -59,7 +59,8 @@ GroupedModel read_grouped(const ObjectReader& reader) {
           .fixed = reader.duration("fixed")};
 }
 
-AttentionModel read_attention(const ObjectReader& reader) {
+// `fastest`: only these kernels have 8 bits.
+AttentionModel read_attention(const ObjectReader& reader, bool fastest = false) {
   AttentionModel model;
   model.kernels = reader.text("kernels");
   model.forward_attained = reader.real("forward_attained", share);
@@ -78,6 +79,7 @@ AttentionModel read_attention(const ObjectReader& reader) {
     const ObjectReader of = reader.object(key);
     return AttentionModel::EightBit{pass(of.object("forward")), pass(of.object("backward"))};
   };
+  if (!fastest) return model;
   model.fp8 = gain("fp8");
   model.mxfp8 = gain("mxfp8");
   return model;
@@ -206,7 +208,7 @@ Device read_device(const Document& document) {
     device.grouped_rows = read_grouped(grouped.object("rows"));
     device.grouped_depth = read_grouped(grouped.object("depth"));
   }
-  device.attention = read_attention(top.object("attention"));
+  device.attention = read_attention(top.object("attention"), true);
   if (top.has("flash_attention_1"))
     device.flash_attention_1 = read_attention(top.object("flash_attention_1"));
   if (top.has("flash_attention_2"))

@@ -192,8 +192,9 @@ void GradientReduction::reduce_remaining() {
     reduce_bucket(next_reduction_);
   }
   if (!sharing_.keeps) return;
-  for (Bucket& bucket : store_.buckets)  // without gradients: of frozen weights
-    if (bucket.elements == 0) weights_.free_unit(bucket);
+  // Those of frozen weights, and of a tied head, which is gathered again behind its reduction.
+  for (Bucket& bucket : store_.buckets)
+    weights_.free_unit(bucket);
 }
 
 // Without a pipeline the last backward pass reduces as any other: a unit, when its gradients have

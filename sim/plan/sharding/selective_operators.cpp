@@ -51,6 +51,8 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   // Behind frozen weights the last adapter keeps its input and what lies between its products; the
   // product of 4 bits packs what it keeps when it has run (bitsandbytes, autograd/_functions.py,
   // MatMul4Bit).
+  const bool packs = layout.compute_dtype == DType::nvfp4;  // what the product keeps, as it runs
+  if (packs && !layout.trains_adapters()) return all;
   if (!layout.trains_adapters()) return end - 1;
   const bool adapts = has_adapter(layer, last, layout);
   if (adapts && layout.tensor_parallel > 1) return all;  // its sum over the ranks comes in between

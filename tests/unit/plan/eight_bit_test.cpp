@@ -386,9 +386,9 @@ TEST_CASE("Scales of blocks are written and kept beside what they scale", "[plan
     const bool of_blocks = model == &blocks;
     const ShardedModel sharded = shard(*model, layout);
     const ShardedOp& op = named(sharded, "qkv");
-    CHECK(op.forward->scales == (of_blocks ? ProductScales::blocks : ProductScales::tensors));
+    CHECK(op.forward->scales == (of_blocks ? ProductScales::blocks : ProductScales::micro));
     CHECK(op.input_gradient->scales == op.forward->scales);
-    CHECK(op.weight_gradient->scales == (of_blocks ? ProductScales::rows : ProductScales::tensors));
+    CHECK(op.weight_gradient->scales == (of_blocks ? ProductScales::rows : ProductScales::micro));
   }
   // A weight in both orders beside its 16 bits; of 128 x 128 elements a scale of 4 bytes.
   const std::int64_t elements = elements_of_products(mx, layout);

@@ -152,7 +152,8 @@ TEST_CASE("Experts that no other rank has are copied, and their gradients taken"
 TEST_CASE("What a rank keeps under ZeRO-3 is its share of the experts", "[plan][experts]") {
   const auto state = [](const Layout& layout, BufferCategory category) {
     std::int64_t sum = 0;
-    for (const Buffer& buffer : make_plan(test::mixture(0), layout).programs[0].buffers)
+    const Plan plan = make_plan(test::mixture(0), layout);
+    for (const Buffer& buffer : plan.programs[0].buffers)
       if (buffer.persistent && buffer.category == category) sum += buffer.size.count();
     return sum;
   };
