@@ -185,6 +185,7 @@ class DeviceWriter {
     line("  ramp_head_dim: {}  # base", yaml_real(model.ramp_head_dim));
     line("  causal_efficiency: {}  # base", yaml_real(model.causal_efficiency));
     line("  fixed: {}", yaml_duration(model.fixed));
+    if (std::string_view{key} != "attention") return;  // 8 bits are of the fastest kernels
     for (const auto& [name, gain] : {std::pair{"fp8", model.fp8}, std::pair{"mxfp8", model.mxfp8}})
       if (gain)
         line("  {}: {{forward: {}, backward: {}}}  # base", name, eight_bit_pass(gain->forward),

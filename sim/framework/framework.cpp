@@ -303,9 +303,8 @@ bool is_gate(const ModelOp& op) {
 // The gradients of gate and up-projection are two tensors: without the split's concatenation, 2
 // + 2.
 void split_gate_gradients(const Framework& framework, ModelOp& product) {
-  if (framework.gate == KernelForm::fused) return;
-  product.backward_elements -= 4 * real(product.out_features);
-  product.backward_launches -= 1;
+  if (framework.gate == KernelForm::eager)
+    product.backward_elements -= 4 * real(product.out_features);
 }
 
 // Gate and up-projection as two products.
@@ -321,7 +320,7 @@ void set_block(const Framework& framework, const AttentionShape& shape, Block& b
     if (!is_gate(block.ops[i])) continue;
     if (!framework.joint_gate)
       separate_gate(framework, block.ops[i - 1], block.ops[i]);
-    else if (framework.execution.separate_products)
+    else if (framework.name == FrameworkName::transformers)
       split_gate_gradients(framework, block.ops[i]);
   }
 }

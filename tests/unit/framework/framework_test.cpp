@@ -67,7 +67,6 @@ TEST_CASE("transformers has no gradients of a joint linear to put together", "[m
   const ModelOp& whole = first_of(joint.layers[0], Function::swiglu);
   const ModelOp& halves = first_of(apart.layers[0], Function::swiglu);
   CHECK(whole.backward_elements - halves.backward_elements == 4 * ffn);
-  CHECK(whole.backward_launches - halves.backward_launches == 1);
   CHECK(apart.execution.separate_products);
 }
 

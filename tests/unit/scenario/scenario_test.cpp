@@ -177,14 +177,15 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(norm_launches({"framework.name=pytorch", "framework.rms_norm=fused"}) == 1);
   CHECK(norm_launches({"framework.rms_norm=eager"}) == 8);
   CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
-        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, scaling, torchtitan, "
+        Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, transformers, scaling, "
+              "torchtitan, "
               "deepspeed, megatron_deepspeed, megatron_bridge, nemo, fsdp1, fsdp2"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 50: rms_norm, layer_norm"});
+        Lines{"6:13: unknown key 'norms'; nearest of 54: rms_norm, layer_norm, no_sync"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
