@@ -55,7 +55,6 @@ std::vector<const Block*> blocks_of_each_kind(const Model& model);
 // Operators around a layer as Megatron-LM has them.
 bool runs_as_megatron(const Execution& runs);
 bool runs_as_torchtitan(const Execution& runs);
-bool runs_as_automodel(const Execution& runs);
 
 void check_tensor(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list);

@@ -1,4 +1,6 @@
 // What a layout gets wrong for a mixture of experts, and for latent attention.
+#include <fmt/format.h>
+
 #include "sim/plan/layout_problem_list.hpp"
 
 namespace sim {
@@ -45,7 +47,7 @@ class ExpertChecker {
           layout_.tensor_parallel);
     shard_group();
     if (runs_as_torchtitan(model_.execution)) return torchtitan();
-    if (runs_as_automodel(model_.execution)) return automodel();
+    if (is_of_automodel(model_.execution.experts)) return automodel();
     if (layout_.recompute == Recompute::operators)
       list_.problem("recompute",
                     "recompute is operators; allowed with a mixture of experts: none, selective, "
@@ -78,35 +80,31 @@ class ExpertChecker {
                     "expert_tensor_parallel is {} with tensor_parallel {} and expert_parallel {}; "
                     "allowed with framework torchtitan: {}{}",
                     etp, tp, layout_.expert_parallel, layout_.expert_parallel > 1 ? "1, " : "", tp);
-    const auto refuse = [&](const char* key, bool is, const char* allowed) {
-      if (is)
-        list_.problem(key, "{} is not available with framework torchtitan; allowed: {}", key,
-                      allowed);
-    };
     refuse("moe.dispatcher", layout_.token_dispatcher == TokenDispatcher::allgather,
-           "alltoall, deepep, hybridep");
-    refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
-    refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
-    refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
-    refuse("recompute", layout_.recompute == Recompute::selective, "none, operators, full");
+           "framework torchtitan", "alltoall, deepep, hybridep");
+    as_megatron_alone("framework torchtitan");
+  }
+
+  // `by`: who has no such thing.
+  void refuse(const char* key, bool is, const std::string& by, const char* allowed) {
+    if (is) list_.problem(key, "{} is not available with {}; allowed: {}", key, by, allowed);
+  }
+  void as_megatron_alone(const std::string& by) {
+    refuse("moe.capacity_factor", layout_.expert_capacity > 0, by, "0");
+    refuse("overlap.shared_experts", layout_.overlap_shared_experts, by, "false");
+    refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, by, "false");
+    refuse("recompute", layout_.recompute == Recompute::selective, by, "none, operators, full");
   }
 
   // NVIDIA-NeMo/Automodel 36044ad3, components/moe/parallelizer.py: expert parallelism over all
   // ranks of a stage, no expert split by its features.
   void automodel() {
-    const auto refuse = [&](const char* key, bool is, const char* allowed) {
-      if (is)
-        list_.problem(key, "{} is not available with framework.experts {}; allowed: {}", key,
-                      word(model_.execution.experts), allowed);
-    };
-    refuse("expert_tensor_parallel", layout_.expert_tensor() > 1, "1");
+    const std::string by = fmt::format("framework.experts {}", word(model_.execution.experts));
+    refuse("expert_tensor_parallel", layout_.expert_tensor() > 1, by, "1");
     refuse("moe.dispatcher",
-           layout_.expert_parallel > 1 && layout_.token_dispatcher == TokenDispatcher::alltoall,
+           layout_.expert_parallel > 1 && layout_.token_dispatcher == TokenDispatcher::alltoall, by,
            "allgather, deepep, hybridep");
-    refuse("moe.capacity_factor", layout_.expert_capacity > 0, "0");
-    refuse("overlap.shared_experts", layout_.overlap_shared_experts, "false");
-    refuse("overlap.expert_exchange", layout_.overlap_expert_exchange, "false");
-    refuse("recompute", layout_.recompute == Recompute::selective, "none, operators, full");
+    as_megatron_alone(by);
     if (layout_.recompute == Recompute::operators &&
         layout_.token_dispatcher == TokenDispatcher::allgather)
       list_.problem("recompute",
@@ -180,10 +178,6 @@ bool runs_as_megatron(const Execution& runs) {
 
 bool runs_as_torchtitan(const Execution& runs) {
   return runs.experts == ExpertForm::torchtitan;
-}
-
-bool runs_as_automodel(const Execution& runs) {
-  return is_of_automodel(runs.experts);
 }
 
 void check_experts(const Layout& layout, const Model& model, LayoutProblemList& list) {

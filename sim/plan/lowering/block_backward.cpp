@@ -83,10 +83,6 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
     reduction_.gradient_ready(frame, i);
     return gradient;
   }
-  if (op.op->kind == ModelOpKind::attention && work.encode_gradient != none) {
-    tensors_.wait_for(gradient);
-    emit_.encode_gradient(frame, i, gradient);
-  }
   if (work.context.exists()) return parts_.attention.backward_context(frame, i, gradient);
   recompute_attention(frame, i);
   Value residual;

@@ -157,13 +157,7 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   }
   if (work.forward == none) return x;
   if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
-  if (op.op->kind == ModelOpKind::attention) {
-    wait_for_lengths();
-    if (work.encode_input != none) {
-      tensors_.wait_for(x);
-      emit_.encode_operands(frame, i, x);
-    }
-  }
+  if (op.op->kind == ModelOpKind::attention) wait_for_lengths();
   if (work.context.exists()) return parts_.attention.forward_context(frame, i, x);
   Value residual;
   if (op.op->residual_of >= 0) {
