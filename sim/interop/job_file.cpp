@@ -173,9 +173,7 @@ Cluster cluster_for(const std::string& path, const Layout& layout, int segment) 
 // Frozen 8-bit weights with one scale each lie in memory once where products read either order: on
 // Blackwell (compute capability 10) since Transformer Engine 2.0 (common/transformer_engine.cpp,
 // nvte_is_non_tn_fp8_gemm_supported).
-void keep_one_order(Imported& imported, const Device& device) {
-  Layout& layout = imported.layout;
-  const EightBit software = imported.framework.execution.eight_bit;
+void keep_one_order(Layout& layout, EightBit software, const Device& device) {
   const bool one_scale = software == EightBit::transformer_engine ||
                          software == EightBit::transformer_engine_tensorwise;
   if (!layout.trains_adapters() || !layout.eight_bit_parameters || !one_scale) return;
@@ -200,6 +198,8 @@ Scenario scenario_of(const JobFile& job, const Imported& imported,
                     .faults = {},
                     .flops = {},
                     .training = {}};
+  keep_one_order(scenario.layout, imported.framework.execution.eight_bit,
+                 scenario.cluster.device());
   scenario.options.graphs = imported.graphs;
   scenario.options.graph_scope = imported.graph_scope;
   scenario.options.device_spread = published_device_spread;
@@ -280,8 +280,6 @@ ImportedJob import_job(JobKind kind, const JobFile& asked) {
   const std::string cluster_path =
       job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
   Imported imported = read_job(job, known_of(job, cluster_path), importer_of(kind), word(kind));
-  const Cluster cluster = Cluster::load(cluster_path);
-  keep_one_order(imported, cluster.device());
   Scenario scenario = scenario_of(job, imported, cluster_path);
   return {.scenario = std::move(scenario),
           .notes = std::move(imported.notes),

@@ -21,7 +21,7 @@ void cast_in_adapter(LowRankAdapter& adapter, Bytes input, int apart) {
   constexpr int passes = 6, launches = 4;
   for (std::optional<Kernel>* kernel : {&adapter.add, &adapter.add_gradient}) {
     if (!*kernel) continue;  // the operation fuser's adapters are not cast
-    (*kernel)->bytes += input * (passes * apart);
+    (*kernel)->bytes += input * passes * apart;
     (*kernel)->launches += launches;
   }
 }
