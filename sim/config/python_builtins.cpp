@@ -1,9 +1,8 @@
-// What Python's own functions and methods give.
+// What methods of Python's own types give, and objects of what is not read.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
 #include "sim/config/python_interpreter.hpp"
 
@@ -11,39 +10,6 @@ namespace sim::python {
 namespace {
 
 using Kind = Value::Kind;
-
-std::optional<bool> is_instance(const Value& value, const Value& type) {
-  if (type.is(Kind::list)) {
-    bool sure = true;
-    for (const Container::Entry& one : type.items->entries) {
-      const std::optional<bool> holds = is_instance(value, one.value);
-      if (holds && *holds) return true;
-      sure = sure && holds;
-    }
-    return sure ? std::optional{false} : std::nullopt;
-  }
-  if (value.is(Kind::unknown) || value.is(Kind::symbol) || !type.is(Kind::symbol))
-    return std::nullopt;
-  const std::string& name = type.text;
-  if (name == "str") return value.is(Kind::text);
-  if (name == "bool") return value.is(Kind::boolean);
-  if (name == "int") return value.is(Kind::whole) || value.is(Kind::boolean);
-  if (name == "float") return value.is(Kind::real);
-  if (name == "list" || name == "tuple") return value.is(Kind::list);
-  if (name == "dict") return value.is(Kind::dict);
-  if (!value.is(Kind::object)) return false;
-  const std::string own = value.text.substr(value.text.rfind('.') + 1);
-  return own == name.substr(name.rfind('.') + 1) ? std::optional{true} : std::nullopt;
-}
-
-Value whole_of(const Value& value, TextPlace place) {
-  if (value.is(Kind::whole) || value.is(Kind::boolean)) return whole_at(value.whole, place);
-  if (value.is(Kind::real) && std::abs(value.real) < 9e18)
-    return whole_at(static_cast<std::int64_t>(value.real), place);
-  if (!value.is(Kind::text)) return {};
-  const Value read = number_at(value.text, place);
-  return read.is(Kind::whole) ? read : Value{};
-}
 
 Value text_method(const Value& value, const std::string& name, const Value& argument,
                   TextPlace place) {
@@ -88,102 +54,6 @@ Value Interpreter::made_by(const std::string& symbol, const Arguments& arguments
   return made;
 }
 
-std::optional<Value> Interpreter::builtin(const std::string& name, const Arguments& given,
-                                          TextPlace place) {
-  const auto& all = given.values;
-  const std::size_t count = all.size();
-  if (name == "copy.deepcopy" || name == "deepcopy" || name == "copy.copy")
-    return count == 1 ? values_.copy(all[0]) : Value{};
-  if (name == "cast" && count == 2) return all[1];
-  if (name == "isinstance" && count == 2) {
-    const std::optional<bool> holds = is_instance(all[0], all[1]);
-    return holds ? boolean_at(*holds, place) : Value{};
-  }
-  if (name == "hasattr" || name == "getattr") {
-    if (count < 2 || !all[0].is(Kind::object) || !all[1].is(Kind::text)) return Value{};
-    const Container::Entry* const held = all[0].items->find(all[1].text);
-    if (name == "hasattr") return held != nullptr ? boolean_at(true, place) : Value{};
-    return held != nullptr ? held->value : count > 2 ? all[2] : Value{};
-  }
-  if (name == "setattr" && count == 3 && all[0].is(Kind::object) && all[1].is(Kind::text)) {
-    values_.count(1);
-    all[0].items->set(all[1].text, all[2], line_);
-    return none_at(place);
-  }
-  if (name == "dict") {
-    Value made = values_.make(Kind::dict, place);
-    values_.count(count);
-    for (std::size_t i = 0; i < count; ++i)
-      if (!given.names[i].empty())
-        made.items->set("'" + given.names[i] + "'", all[i], all[i].place,
-                        text_at(given.names[i], all[i].place));
-    return made;
-  }
-  if (name == "range") {
-    std::int64_t from = 0, to = 0, step = 1;
-    for (const Value& one : all)
-      if (!one.is(Kind::whole)) return Value{};
-    if (count == 1) to = all[0].whole;
-    if (count >= 2) from = all[0].whole, to = all[1].whole;
-    if (count == 3) step = all[2].whole;
-    if (count < 1 || count > 3 || step < 1) return Value{};
-    Value made = values_.make(Kind::list, place);
-    for (std::int64_t i = from; i < to; i += step) {
-      values_.count(1);
-      made.items->entries.push_back({"", whole_at(i, place), {}, place});
-    }
-    return made;
-  }
-  if (name == "list" || name == "tuple" || name == "set" || name == "sorted") {
-    Value made = values_.make(Kind::list, place);
-    if (count == 0) return made;
-    if ((!all[0].is(Kind::list) && !all[0].is(Kind::dict)) || name == "sorted") return Value{};
-    for (const Value& item : items_of(all[0]))
-      made.items->entries.push_back({"", item, {}, place});
-    return made;
-  }
-  if (name == "max" || name == "min") {
-    if (count < 2) return Value{};
-    Value best = all[0];
-    for (const Value& one : all) {
-      const std::optional<bool> better =
-          truth(compare(name == "max" ? ">" : "<", one, best, place));
-      if (!better) return Value{};
-      if (*better) best = one;
-    }
-    return best;
-  }
-  if (name == "divmod" && count == 2) {
-    Value made = values_.make(Kind::list, place);
-    for (const char* sign : {"//", "%"})
-      made.items->entries.push_back(
-          {"", arithmetic(sign, all[0], all[1], values_, place), {}, place});
-    return made;
-  }
-  if (count != 1) return std::nullopt;
-  if (name == "int") return whole_of(all[0], place);
-  if (name == "float")
-    return all[0].is_number() ? arithmetic("+", all[0], number_at("0.0", place), values_, place)
-                              : Value{};
-  if (name == "bool") {
-    const std::optional<bool> holds = truth(all[0]);
-    return holds ? boolean_at(*holds, place) : Value{};
-  }
-  if (name == "str") return all[0].is(Kind::text) ? all[0] : Value{};
-  if (name == "len") {
-    if (all[0].is(Kind::text))
-      return whole_at(static_cast<std::int64_t>(all[0].text.size()), place);
-    if (all[0].is(Kind::list) || all[0].is(Kind::dict))
-      return whole_at(static_cast<std::int64_t>(all[0].items->entries.size()), place);
-    return Value{};
-  }
-  if (name == "abs")
-    return truth(compare("<", all[0], whole_at(0, place), place)).value_or(false)
-               ? arithmetic("-", whole_at(0, place), all[0], values_, place)
-               : all[0];
-  return std::nullopt;
-}
-
 // Of objects: what to_...() and get_...() of a builder give stands for what is built.
 Value Interpreter::method(const Value& value, const std::string& name, const Arguments& given,
                           TextPlace place) {
@@ -206,7 +76,7 @@ Value Interpreter::list_method(const Value& value, const std::string& name, cons
     return none_at(place);
   }
   if (name == "extend" && argument.is(Kind::list)) {
-    for (const Value& item : items_of(argument))
+    for (const Value& item : items_of(argument, values_))
       value.items->entries.push_back({"", item, {}, place});
     return none_at(place);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sim/config/python_functions.hpp"
 #include "sim/config/python_interpreter.hpp"
 
 namespace sim::python {
@@ -114,7 +115,7 @@ Value Interpreter::list(const Expression& expression, Frame& frame) {
     const Value one = evaluate(expression.parts[i], frame);
     if (expression.names[i] == "*") {
       if (!one.is(Kind::list) && !one.is(Kind::dict)) return {};
-      for (const Value& item : items_of(one))
+      for (const Value& item : items_of(one, values_))
         made.items->entries.push_back({"", item, {}, item.place});
       continue;
     }
@@ -161,7 +162,7 @@ Value Interpreter::joined(const Expression& expression, Frame& frame) {
 
 Value Interpreter::unary(const Expression& expression, Frame& frame) {
   const TextPlace place = here(expression.place, frame);
-  const Value value = evaluate(expression.parts[0], frame);
+  Value value = evaluate(expression.parts[0], frame);
   if (expression.text == "not") {
     const std::optional<bool> holds = truth(value);
     return holds ? boolean_at(!*holds, place) : Value{};
@@ -178,7 +179,7 @@ Value Interpreter::comprehension(const Expression& expression, Frame& frame) {
   Value made = values_.make(Kind::list, here(expression.place, frame));
   Frame inner = frame;
   inner.global = false;
-  for (const Value& item : items_of(all)) {
+  for (const Value& item : items_of(all, values_)) {
     store(expression.parts[1], item, {}, inner);
     bool wanted = true;
     for (std::size_t i = 3; i < expression.parts.size() && wanted; ++i) {
@@ -205,7 +206,8 @@ Value Interpreter::call(const Expression& expression, Frame& frame) {
   const Value function = evaluate(callee, frame);
   if (function.is(Kind::function)) return invoke(function, given);
   if (!function.is(Kind::symbol)) return {};
-  if (std::optional<Value> made = builtin(function.text, given, place)) return *made;
+  const FunctionCall own{values_, given.values, given.names, place, line_};
+  if (std::optional<Value> made = builtin(function.text, own)) return *made;
   return made_by(function.text, given, place);
 }
 

@@ -110,7 +110,7 @@ Value Interpreter::resolve(std::size_t module, const std::string& name, int dept
   for (std::size_t i = 0; i < own.stars.size(); ++i) {
     const std::optional<std::size_t> next = load(module, own.stars[i]);
     if (!next || *next == module) continue;
-    const Value found = resolve(*next, name, depth + 1);
+    Value found = resolve(*next, name, depth + 1);
     if (!found.is(Kind::symbol)) return found;
   }
   return symbol(name, line_);
@@ -121,7 +121,7 @@ Value Interpreter::configuration(const std::string& function) {
   if (found == modules_.front().globals.end() || !found->second.is(Kind::function))
     throw Stopped{{1, 0}, function + " is no function of the file"};
   line_ = found->second.function->place;
-  const Value made = invoke(found->second, {});
+  Value made = invoke(found->second, {});
   if (!made.is(Kind::object))
     throw Stopped{found->second.function->place, function + " gives no configuration"};
   return made;
@@ -207,22 +207,13 @@ Interpreter::Flow Interpreter::loop(const Statement& statement, Frame& frame) {
     if (!frame.global) leave_out(statement.line);
     return Flow::on;
   }
-  for (const Value& item : items_of(all)) {
+  for (const Value& item : items_of(all, values_)) {
     store(statement.expressions[0], item, statement, frame);
     const Flow flow = run(statement.body, frame);
     if (flow == Flow::left) break;
     if (flow == Flow::given || flow == Flow::raised) return flow;
   }
   return Flow::on;
-}
-
-std::vector<Value> Interpreter::items_of(const Value& value) {
-  std::vector<Value> items;
-  if (value.items == nullptr) return items;
-  values_.count(value.items->entries.size());
-  for (const Container::Entry& entry : value.items->entries)
-    items.push_back(value.is(Kind::dict) ? entry.key_value : entry.value);
-  return items;
 }
 
 Interpreter::Flow Interpreter::attempt(const Statement& statement, Frame& frame) {

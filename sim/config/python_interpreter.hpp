@@ -80,7 +80,6 @@ class Interpreter {
   void leave_out(const std::string& line);
   // The object of a path, made where it is not there yet; null: it is none.
   Container* object_at(const Expression& expression, Frame& frame);
-  std::vector<Value> items_of(const Value& value);
 
   // ---- Expressions.
   Value evaluate(const Expression& expression, Frame& frame);
@@ -102,8 +101,6 @@ class Interpreter {
   void rest(const std::string& parameter, const Arguments& given, const std::vector<bool>& used,
             Frame& frame);
   Value made_by(const std::string& symbol, const Arguments& arguments, TextPlace place);
-  std::optional<Value> builtin(const std::string& name, const Arguments& arguments,
-                               TextPlace place);
   Value method(const Value& value, const std::string& name, const Arguments& arguments,
                TextPlace place);
   Value list_method(const Value& value, const std::string& name, const Arguments& arguments,

@@ -28,7 +28,7 @@ class ExpressionParser {
     return peek().kind == Token::Kind::name && peek().text == word;
   }
   Token take() {
-    const Token token = peek();
+    Token token = peek();
     if (token.kind != Token::Kind::end) ++at_;
     return token;
   }
@@ -250,7 +250,7 @@ class ExpressionParser {
     Expression list{Kind::list, take().place, "", {}, {}};
     bool comma = false;
     while (!is(end)) {
-      list.names.push_back(accept("*") ? "*" : "");
+      list.names.emplace_back(accept("*") ? "*" : "");
       list.parts.push_back(expression());
       if (list.parts.size() == 1 && is_word("for"))
         list = comprehension(std::move(list.parts.front()), Kind::list);

@@ -177,6 +177,15 @@ void Values::count(std::size_t entries) {
   if (entries_ > most_entries) throw TooMuch{};
 }
 
+std::vector<Value> items_of(const Value& value, Values& values) {
+  std::vector<Value> items;
+  if (value.items == nullptr) return items;
+  values.count(value.items->entries.size());
+  for (const Container::Entry& entry : value.items->entries)
+    items.push_back(value.is(Value::Kind::dict) ? entry.key_value : entry.value);
+  return items;
+}
+
 Value Values::copy(const Value& value, int depth) {
   if (value.items == nullptr) return value;
   if (depth > 32) throw TooMuch{};

@@ -72,6 +72,9 @@ class Values {
 };
 struct TooMuch {};
 
+// Of a list, the keys of a dict; counted in `values`.
+std::vector<Value> items_of(const Value& value, Values& values);
+
 Value none_at(TextPlace place);
 Value boolean_at(bool on, TextPlace place);
 Value whole_at(std::int64_t number, TextPlace place);
