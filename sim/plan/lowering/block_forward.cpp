@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/model/expert_bias.hpp"
 
 namespace sim::lowering {
 
@@ -165,6 +166,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   }
   tensors_.wait_for(x);
   tensors_.wait_for(residual);
+  if (copies_offset(*model_.model, *op.op) && builder_.has_op(Stream::compute))
+    builder_.host_waits_for(builder_.last(Stream::compute));
   const bool in_place = op.op->in_place && x.exists();
   const bool apart = in_place && kept_.is_held(frame, i);
   Value out = apart      ? tensors_.allocate(x.bytes)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/model/expert_bias.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
@@ -244,6 +245,13 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   }
 }
 
+// Besides those that do all experts.
+void launch_for_each_expert(const Region& region, ShardedOp& to) {
+  const auto experts = static_cast<int>(region.experts);
+  if (to.forward) to.forward->launches += expert_bias_forward.each * experts;
+  if (to.backward) to.backward->launches += expert_bias_backward.each * experts;
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
@@ -297,6 +305,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     }
   }
   if (op.scan) shard_scan(region, op, to);
+  if (is_expert_bias(op)) launch_for_each_expert(region, to);
   to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =
