@@ -352,6 +352,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     if (casts.saved_element > 0)
       to.saved = bytes_from(static_cast<double>(kept) * casts.saved_element);
   }
+  // What clamps have made comes again with the activation; what they read is kept.
+  if (region.layout->recomputes(RecomputeModule::moe_act) && copies_offset(*region.model, op))
+    to.saved = std::min(to.saved, to.input);
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
     // its own (Scaling, core/nn/rotary.py, vector_gather).
