@@ -20,7 +20,7 @@ constexpr double bias_forward = 14, bias_backward = 20;
 // together 2 + 2. Strided: all that reads a half.
 constexpr double clamp_forward = 8, clamp_backward = 15;
 constexpr double clamp_forward_strided = 4, clamp_backward_strided = 9.5;
-constexpr int clamp_forward_launches = 3, clamp_backward_launches = 7;
+constexpr int clamp_forward_operators = 3, clamp_backward_operators = 7;
 
 bool is_activation_of_experts(const ModelOp& op) {
   return op.experts > 0 && op.kind == ModelOpKind::elementwise && !is_expert_bias(op);
@@ -33,8 +33,8 @@ void clamp(ModelOp& op) {
   op.backward_elements += clamp_backward * half;
   op.forward_strided += clamp_forward_strided * half;
   op.backward_strided += clamp_backward_strided * half;
-  op.forward_launches += clamp_forward_launches;
-  op.backward_launches += clamp_backward_launches;
+  op.forward_launches += launches_of_plain(clamp_forward_operators);
+  op.backward_launches += launches_of_plain(clamp_backward_operators);
   op.saved_elements += 2 * half;
 }
 
@@ -49,8 +49,6 @@ ModelOp bias_behind(const ModelOp& linear) {
              .out_features = linear.out_features,
              .forward_elements = bias_forward * features,
              .backward_elements = bias_backward * features};
-  op.forward_launches = expert_bias_forward.all;
-  op.backward_launches = expert_bias_backward.all;
   return op;
 }
 

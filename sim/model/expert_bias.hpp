@@ -2,6 +2,9 @@
 // activation, where kernels of their own make them (sim/framework/expert_kernels.cpp).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "sim/model/model.hpp"
 
 namespace sim {
@@ -10,10 +13,19 @@ namespace sim {
 // each expert: the bias times the weights of choices, added; then all put together, and cast.
 // Backward, of each: the cast of the gradient, two products and their sums, the cast of the bias'
 // gradient, which is added to that of the step; before and behind, a cast and a concatenation.
-struct ExpertBiasLaunches {
+struct ExpertBiasOperators {
   int each, all;
 };
-constexpr ExpertBiasLaunches expert_bias_forward{2, 2}, expert_bias_backward{7, 2};
+constexpr ExpertBiasOperators expert_bias_forward{2, 2}, expert_bias_backward{7, 2};
+
+// Launches that so many plain operators of PyTorch count as. The host issues one of them in
+// Device::host_issue, which is one after another from Python (topologies/devices/RULES.md, rule 9);
+// a kernel of a Megatron layer has a module and an autograd function around it, and takes 5.7 times
+// as long (sim/framework/pages/host.md, host_calls).
+inline int launches_of_plain(int operators) {
+  constexpr double plain_per_launch = 5.7;
+  return std::max(1, static_cast<int>(std::lround(operators / plain_per_launch)));
+}
 
 // An operator of experts that adds the bias of the product before it.
 inline bool is_expert_bias(const ModelOp& op) {

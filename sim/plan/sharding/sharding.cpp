@@ -245,11 +245,13 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   }
 }
 
-// Besides those that do all experts.
+int launches_of(const ExpertBiasOperators& bias, const Region& region) {
+  return launches_of_plain(bias.all + bias.each * static_cast<int>(region.experts));
+}
+
 void launch_for_each_expert(const Region& region, ShardedOp& to) {
-  const auto experts = static_cast<int>(region.experts);
-  if (to.forward) to.forward->launches += expert_bias_forward.each * experts;
-  if (to.backward) to.backward->launches += expert_bias_backward.each * experts;
+  if (to.forward) to.forward->launches = launches_of(expert_bias_forward, region);
+  if (to.backward) to.backward->launches = launches_of(expert_bias_backward, region);
 }
 
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {

@@ -80,8 +80,9 @@ TEST_CASE("gpt-oss clamps both halves in kernels of their own, and joins them", 
   const double compare = half + mask, both = 2 * mask + mask, choose = mask + half + half;
   CHECK(op.backward_elements - plain.backward_elements ==
         (compare + choose + 2 * compare + both + choose + join) * width);
-  CHECK(op.forward_launches == plain.forward_launches + 3);
-  CHECK(op.backward_launches == plain.backward_launches + 7);
+  // Three and seven plain operators: less than two launches of a Megatron layer.
+  CHECK(op.forward_launches == plain.forward_launches + 1);
+  CHECK(op.backward_launches == plain.backward_launches + 1);
   CHECK(op.saved_elements - plain.saved_elements == 2 * width);
   CHECK(copies_offset(model, op));
   CHECK_FALSE(copies_offset(model, op_of(model, "shared_expert_activation")));
