@@ -73,6 +73,30 @@ TEST_CASE("the host waits in each layer for the offset that it copies", "[plan]"
   CHECK(waits() == 0);
 }
 
+TEST_CASE("each expert's rows are cast by a kernel, but with delayed scaling", "[plan]") {
+  Model model = test::mixture(0, 2);
+  Layout layout = layout_of(2);
+  layout.compute_dtype = DType::fp8;
+  const auto launches = [&](EightBit recipe, bool fuser) {
+    model.execution.eight_bit = recipe;
+    model.execution.operation_fuser = fuser;
+    const Program program = program_of(model, layout);
+    for (std::uint32_t i = 0; i < program.size(); ++i)
+      if (program.action[i] == Action::encode &&
+          std::string_view{program.name({i})}.starts_with("expert_up") &&
+          program.pass[i] == Pass::backward)
+        return program.kernels[program.work[i]].launches;
+    return 0;
+  };
+  const int one = launches(EightBit::transformer_engine, false);
+  // Four experts of a rank: three more casts, which take the host less than another launch.
+  CHECK(one == 1);
+  CHECK(launches(EightBit::transformer_engine_mxfp8, false) == 2);
+  CHECK(launches(EightBit::transformer_engine_mxfp8, true) == 1);
+  // A maximum, a scale and a cast for each: 3 (4 - 1) / 5.7.
+  CHECK(launches(EightBit::transformer_engine_tensorwise, false) == 3 + 2);
+}
+
 TEST_CASE("biases and clamps of experts give sound plans", "[plan]") {
   const Model model = biased(4);
   int legal = 0;
