@@ -254,6 +254,11 @@ void launch_for_each_expert(const Region& region, ShardedOp& to) {
   if (to.backward) to.backward->launches = launches_of(expert_bias_backward, region);
 }
 
+void shard_special_kernels(const Region& region, const ModelOp& op, ShardedOp& to) {
+  if (op.scan) shard_scan(region, op, to);
+  if (is_expert_bias(op)) launch_for_each_expert(region, to);
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
@@ -306,8 +311,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
-  if (op.scan) shard_scan(region, op, to);
-  if (is_expert_bias(op)) launch_for_each_expert(region, to);
+  shard_special_kernels(region, op, to);
   to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =
