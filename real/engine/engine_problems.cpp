@@ -7,6 +7,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
 #include "real/engine/operator_facts.hpp"
+#include "sim/model/expert_bias.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 
@@ -30,6 +31,7 @@ void check_block(const sim::Model& model, const sim::Block& block,
                  std::vector<std::string>& problems) {
   for (const sim::ModelOp& op : block.ops) {
     if (op.function != Function::none) continue;
+    if (sim::is_expert_bias(op)) continue;  // refused with the model (expert_problems.hpp)
     std::string text = fmt::format("operator {} of the {} block: the engine does not execute {}",
                                    op.name, block.name, reason(model, op));
     if (std::find(problems.begin(), problems.end(), text) == problems.end())

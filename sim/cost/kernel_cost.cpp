@@ -322,6 +322,13 @@ double flash_bytes(const Kernel& kernel) {
   return kernel.part == AttentionPart::backward ? 2 * once : once;
 }
 
+// cuDNN's backward pass in 8 bits does not leave out what lies before a window: at 2,048 to 32,768
+// tokens under a window of 128 its time grows with their square (topologies/devices/RULES.md, rule
+// 13).
+bool ignores_window(const Kernel& kernel) {
+  return kernel.dtype == DType::fp8 && kernel.part == AttentionPart::backward;
+}
+
 // Over the rate of 16 bits. REQUIRES: the device has such kernels.
 double eight_bit_gain(const Kernel& kernel, const Device& device, const AttentionModel& model) {
   if (kernel.dtype != DType::fp8) return 1;
@@ -334,7 +341,10 @@ double eight_bit_gain(const Kernel& kernel, const Device& device, const Attentio
       kernel.part == AttentionPart::backward ? gain->backward : gain->forward;
   const double keys = static_cast<double>(kernel.n) * unmasked_share(kernel);
   const double width = (static_cast<double>(kernel.k) + width_of_values(kernel)) / 2;
-  return pass.gain * keys / (keys + pass.ramp_tokens) * std::pow(width / 128, pass.width);
+  // Rule 13: heads of less than 128 features lose less than wider ones gain.
+  constexpr double narrow = 0.25;
+  const double exponent = width < 128 ? narrow : pass.width;
+  return pass.gain * keys / (keys + pass.ramp_tokens) * std::pow(width / 128, exponent);
 }
 
 // Of what is cast around a kernel in 8 bits, two to three launches.
@@ -346,8 +356,9 @@ double cast_seconds(const Kernel& kernel, const Device& device) {
              memory_rate(device, device.memory_kernels.elementwise);
 }
 
-KernelCost flash_cost(const Kernel& kernel, const Device& device, Waves waves) {
+KernelCost flash_cost(Kernel kernel, const Device& device, Waves waves) {
   constexpr double block = 128;  // rows of Q (forward) or of K (backward) per thread block
+  if (ignores_window(kernel)) kernel.window = 0;
   const AttentionModel* const rates = device.attention_model(kernel.attention);
   SIM_CHECK(rates != nullptr, device.name, word(kernel.attention));
   const AttentionModel& model = *rates;

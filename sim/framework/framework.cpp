@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/framework/expert_kernels.hpp"
+
 namespace sim {
 namespace {
 
@@ -341,6 +343,7 @@ void run_with(const Framework& framework, Model& model) {
   for (Block& layer : model.layers)
     set_block(framework, model.attention, layer);
   set_block(framework, model.attention, model.output);
+  add_expert_kernels(framework, model);
 }
 
 }  // namespace sim

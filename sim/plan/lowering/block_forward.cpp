@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/model/expert_bias.hpp"
 
 namespace sim::lowering {
 
@@ -138,6 +139,12 @@ void BlockForward::wait_before_mlp(const OpWork& work) {
     builder_.host_waits_for(builder_.last(Stream::compute));
 }
 
+// A copy of pageable memory waits for the stream, as above (Megatron-LM, fused_bias_geglu.py).
+void BlockForward::wait_for_copies(const ShardedOp& op) {
+  if (copies_offset(*model_.model, *op.op) && builder_.has_op(Stream::compute))
+    builder_.host_waits_for(builder_.last(Stream::compute));
+}
+
 Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
@@ -165,6 +172,7 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   }
   tensors_.wait_for(x);
   tensors_.wait_for(residual);
+  wait_for_copies(op);
   const bool in_place = op.op->in_place && x.exists();
   const bool apart = in_place && kept_.is_held(frame, i);
   Value out = apart      ? tensors_.allocate(x.bytes)

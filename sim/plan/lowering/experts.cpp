@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/model/expert_bias.hpp"
+
 namespace sim::lowering {
 
 // Grouped products run on four streams, each with a workspace of its own (Transformer Engine 2,
@@ -101,7 +103,7 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
 // The kernel added last is an expert's activation, if it is one of an expert.
 void ExpertPass::weigh_choices(Frame& frame, std::size_t i) {
   const ModelOp& op = *frame.shape->ops[i].op;
-  if (op.experts == 0 || op.kind != ModelOpKind::elementwise) return;
+  if (op.experts == 0 || op.kind != ModelOpKind::elementwise || is_expert_bias(op)) return;
   if (weighs_at_origin(runs_, layout_)) return;
   const Value weights = std::exchange(choice_weights_, {});
   if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);

@@ -28,6 +28,7 @@ Value ModuleRecomputation::run_kept(Frame& again, const RecomputedModule& module
   const ShardedOp& op = again.shape->ops[i];
   const Saved& saved = again.saved[i];
   SIM_CHECK(saved.input.value != none, op.op->name);
+  forward_.wait_for_copies(op);
   emit_.compute(again, i, again.work->ops[i].forward, again.work->ops[i].name, Action::forward);
   builder_.reads(saved.input, Role::input);
   if (saved.weights.value != none) builder_.reads(saved.weights, Role::choice_weights);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "sim/model/expert_bias.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/parts.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
@@ -66,6 +67,25 @@ DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
   return sixteen ? region.layout->activation_dtype : product_dtype(region, op);
 }
 
+namespace {
+
+// The rows of each expert are cast on their own, but for delayed scaling (Transformer Engine 2.14,
+// pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl). The operation fuser's grouped
+// products take those of all in one (group_quantize).
+bool casts_each_expert(const Region& region, const ModelOp& op) {
+  const Execution& runs = region.model->execution;
+  return op.experts > 0 && runs.experts == ExpertForm::megatron && !runs.operation_fuser &&
+         is_transformer_engine(runs.eight_bit) && !delays_scaling(runs.eight_bit) &&
+         region.layout->compute_dtype == DType::fp8;
+}
+
+// Of the experts behind the first one: kernels of a loop in C++.
+int launches_in_loop(int launches, std::int64_t experts) {
+  return experts > 1 ? launches_of_plain(launches * static_cast<int>(experts - 1)) : 0;
+}
+
+}  // namespace
+
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to) {
   if (!is_quantized(op, *region.layout)) return;
@@ -77,6 +97,10 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  if (casts_each_expert(region, op))
+    for (std::optional<Kernel>* const pass :
+         {&to.encode_input, &to.encode_saved, &to.encode_gradient})
+      if (*pass) (*pass)->launches += launches_in_loop((*pass)->launches, region.experts);
   to.encoded_elements = in * matrices * out;
   to.weight_element = casts.weight_element;
   to.weight_scale_bytes = casts.weight_scale_bytes;

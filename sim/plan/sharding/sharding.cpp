@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/model/expert_bias.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
@@ -244,6 +245,20 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   }
 }
 
+int launches_of(const ExpertBiasOperators& bias, const Region& region) {
+  return launches_of_plain(bias.all + bias.each * static_cast<int>(region.experts));
+}
+
+void launch_for_each_expert(const Region& region, ShardedOp& to) {
+  if (to.forward) to.forward->launches = launches_of(expert_bias_forward, region);
+  if (to.backward) to.backward->launches = launches_of(expert_bias_backward, region);
+}
+
+void shard_special_kernels(const Region& region, const ModelOp& op, ShardedOp& to) {
+  if (op.scan) shard_scan(region, op, to);
+  if (is_expert_bias(op)) launch_for_each_expert(region, to);
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
@@ -296,7 +311,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
       to.backward->strided = bytes_from(op.backward_strided * traffic);
     }
   }
-  if (op.scan) shard_scan(region, op, to);
+  shard_special_kernels(region, op, to);
   to.parameters = (op.weights + op.biases) / (op.splits_parameters ? region.tensor : 1);
   if (embedding && op.weights > 0) {
     to.parameters =
@@ -343,6 +358,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     if (casts.saved_element > 0)
       to.saved = bytes_from(static_cast<double>(kept) * casts.saved_element);
   }
+  // What clamps have made comes again with the activation; what they read is kept.
+  if (region.layout->recomputes(RecomputeModule::moe_act) && copies_offset(*region.model, op))
+    to.saved = std::min(to.saved, to.input);
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
     // Rows of cosine and sine gathered by position, for queries and for keys: each product keeps
     // its own (Scaling, core/nn/rotary.py, vector_gather).

@@ -130,6 +130,41 @@ TEST_CASE("flash attention in 8 bits has a gain over 16, and casts behind it", "
   CHECK_THROWS_AS(kernel_cost(kernel, device), InputError);
 }
 
+TEST_CASE("the backward pass of attention in 8 bits works on what lies before a window", "[cost]") {
+  Device device = round_device();
+  device.attention.fp8 =
+      AttentionModel::EightBit{.forward = {.gain = 1.5}, .backward = {.gain = 1.25}};
+  const auto time = [&](AttentionPart part, std::int64_t window, DType dtype) {
+    Kernel kernel = attention(1280, true, part);
+    kernel.dtype = dtype;
+    kernel.window = window;
+    return microseconds(kernel_cost(kernel, device));
+  };
+  CHECK(time(AttentionPart::backward, 128, DType::fp8) ==
+        time(AttentionPart::backward, 0, DType::fp8));
+  CHECK(time(AttentionPart::forward, 128, DType::fp8) <
+        0.5 * time(AttentionPart::forward, 0, DType::fp8));
+  CHECK(time(AttentionPart::backward, 128, DType::bf16) <
+        0.5 * time(AttentionPart::backward, 0, DType::bf16));
+}
+
+TEST_CASE("narrow heads lose less of the gain of 8 bits than wide ones add", "[cost]") {
+  // Width exponent 1.6 from 128 features on; 0.25 below.
+  Device device = round_device();
+  device.attention.fp8 = AttentionModel::EightBit{.forward = {.gain = 1.5, .width = 1.6},
+                                                  .backward = {.gain = 1.5, .width = 1.6}};
+  const auto gain = [&](std::int64_t width) {
+    Kernel kernel = attention(1280, true, AttentionPart::forward);
+    kernel.k = width;
+    const double plain = microseconds(kernel_cost(kernel, device));
+    kernel.dtype = DType::fp8;
+    return plain / microseconds(kernel_cost(kernel, device));
+  };
+  CHECK_THAT(gain(128), WithinRel(1.5, 1e-6));
+  CHECK_THAT(gain(64), WithinRel(1.5 * std::pow(0.5, 0.25), 1e-6));
+  CHECK_THAT(gain(256), WithinRel(1.5 * std::pow(2, 1.6), 1e-6));
+}
+
 TEST_CASE("flash attention within a window takes the keys that count, and half a block at its edge",
           "[cost]") {
   // 1280 tokens, a window of 256: of 1280^2 / 2 scores 256 * 1280 - 256^2 / 2 count, a share of

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "real/engine/bound_program.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/equivalence_cases.hpp"
@@ -188,7 +189,11 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
   }
   SECTION("biases") {
     shape.mlp_bias = true;
-    CHECK(problems() == Problems{"tiny: the engine does not execute biases of experts"});
+    const Problems refused{"tiny: the engine does not execute biases of experts"};
+    CHECK(problems() == refused);
+    sim::Model megatron = sim::build_transformer(shape);
+    run_with(sim::framework_of(sim::FrameworkName::megatron), megatron);
+    CHECK(engine_problems(plan, megatron) == refused);
   }
   SECTION("latent attention") {
     shape.latent = {
