@@ -79,6 +79,9 @@ namespace {
 
 // Of the optimizer, in other formats than fp32.
 void refuse_states(const Layout& layout, Refusals& refusals) {
+  if (layout.state_format != StateFormat::plain)
+    refusals.push_back(
+        fmt::format("state_format {}: states in fp32 are written", word(layout.state_format)));
   for (int moment = 0; moment < moments_of(layout.optimizer); ++moment)
     if (layout.dtype_of_moment(moment) != DType::fp32)
       return refusals.push_back(fmt::format("moment_dtype {}: states in fp32 are written",
