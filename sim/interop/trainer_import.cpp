@@ -212,7 +212,7 @@ class TrainerReader {
                       "adamw_torch_fused, adamw_torch_8bit, adamw_torch_4bit, ao_adamw_fp8, "
                       "adamw_bnb_8bit, paged_adamw_32bit, lion, ademamix (32bit, 8bit), adafactor, "
                       "sgd",
-                      name->substr(0, 80)));
+                      (*name).substr(0, 80)));
       return;
     }
     job_.optimizer = row->kind;

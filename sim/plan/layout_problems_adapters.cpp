@@ -191,9 +191,10 @@ class AdapterChecker {
       refuse("overlap.expert_exchange", "overlap.expert_exchange is true", "false");
     if (layout_.compression != GradientCompression::none)
       refuse("compression.gradients", "compression.gradients is given", "none");
-    if (layout_.offloads()) refuse("offload.optimizer", "offload.optimizer is given", "none");
-    if (layout_.offloads_activations())
-      refuse("offload.activations", "offload.activations is given", "none");
+    if (layout_.offloads() && !layout_.offloads_parameters())
+      refuse("offload.optimizer", "offload.optimizer is given without offload.parameters", "none");
+    if (layout_.offloads_activations() && layout_.recompute != Recompute::full)
+      refuse("offload.activations", "offload.activations is given without recompute full", "none");
     if (layout_.trains_apart()) refuse("local_steps.every", "local_steps.every is above 1", "1");
     if (layout_.has_servers()) refuse("servers.mode", "servers.mode is given", "none");
     const bool reads_tokens =

@@ -197,6 +197,7 @@ void ParameterLayout::add_frozen(OpenBucket& open, std::uint32_t block, Paramete
   if (bucket.weight_bytes == 0) bucket.last_block = block;
   bucket.first_block = block;
   bucket.weight_bytes += parameters.frozen_bytes;
+  bucket.frozen_bytes += parameters.frozen_bytes;
   open.places.push_back(&parameters.own);
 }
 
@@ -486,6 +487,8 @@ void ParameterLayout::allocate_parameters() {
           builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards}, BufferCategory::weights,
                           !layout_.offloads_parameters());
     }
+    if (!trained && layout_.offloads_parameters())
+      bucket.host_weight = builder_.host_buffer(Bytes{bucket.frozen_bytes / bucket.shards});
     if (!trained) continue;
     const bool leaves_whole = sharing_.host_gradients && bucket.reduce == none && !accumulates();
     if (sharing_.zero >= 2 && !leaves_whole) {
@@ -553,8 +556,8 @@ void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (kept == 0) bucket.optimizer = bucket.host_states;
   bucket.host_gradient =
       builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(sharing_.gradient_dtype)});
-  bucket.host_weight =
-      builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(layout_.activation_dtype)});
+  bucket.host_weight = builder_.host_buffer(Bytes{
+      bucket.offloaded * bytes_of(layout_.activation_dtype) + bucket.frozen_bytes / bucket.shards});
 }
 
 // For those who execute the program.

@@ -54,6 +54,7 @@ struct Bucket {
   // Of Adafactor's moments; elements of tensors that are not kept in blocks (optimizer_states.hpp).
   std::int64_t factored_numbers = 0, small_elements = 0;
   std::int64_t weight_bytes = 0;    // of all elements, padded
+  std::int64_t frozen_bytes = 0;    // of these, of what is not trained
   BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
   BufferId gradient_shard{none};    // ZeRO-2/3
   BufferId weight{none};            // whole; ZeRO-3: while gathered

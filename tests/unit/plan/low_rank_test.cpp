@@ -581,6 +581,12 @@ TEST_CASE("random layouts of fine-tunings give sound plans under every framework
     }
     if (layout.lora_rank > 0 && layout.recompute == Recompute::operators)
       layout.recompute = Recompute::full;
+    if (layout.lora_rank > 0 && seed % 13 < 4) {
+      layout.recompute = Recompute::full;
+      layout.offload_activations = OffloadTarget::cpu;
+    }
+    if (layout.lora_rank > 0 && layout.zero_stage == 3 && seed % 3 == 1)
+      layout.offload_parameters = layout.offload_optimizer = OffloadTarget::cpu;
     const PresetName name = frameworks[seed % frameworks.size()];
     const Model model = test::llama_of(preset_of(name).framework);
     if (!layout_problems(layout, model).empty()) continue;
