@@ -218,6 +218,10 @@ class TrainerReader {
     job_.optimizer = row->kind;
     job_.multi_tensor = row->multi_tensor;
     job_.states = row->states;
+    if ((*name).starts_with("paged_"))
+      result_.notes.push_back({"optim",
+                               "moments are modelled on the device; paged ones go to the "
+                               "host where they find no room"});
   }
 
   // axolotl's: Liger's flags say what of it runs.
