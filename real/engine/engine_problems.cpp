@@ -114,6 +114,9 @@ void add_state_problems(const sim::Layout& layout, std::vector<std::string>& pro
     problems.emplace_back(
         "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
         "fp32");
+  if (layout.state_format != sim::StateFormat::plain)
+    problems.emplace_back(
+        "layout.state_format: the engine keeps moments as numbers; allowed: plain");
   if (layout.optimizer == sim::OptimizerKind::muon)
     problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
   if (layout.master_format != sim::MasterFormat::fp32)

@@ -186,6 +186,14 @@ void set_in_place_loss(ModelOp& op) {
   op.saved_fixed_bytes = 0;
 }
 
+// Forward as in place; what the backward pass multiplies is the gradient of the head's input (Liger
+// at 00eba634, ops/fused_linear_cross_entropy.py).
+void set_chunked_loss(ModelOp& op) {
+  set_in_place_loss(op);
+  op.backward_elements = 1;
+  op.forward_launches = 1;
+}
+
 void set_loss(const Framework& framework, double classes, ModelOp& op) {
   if (framework.loss != LossForm::fused) op.backward_scratch_bytes = 0;
   if (framework.loss == LossForm::eager) {
@@ -199,6 +207,7 @@ void set_loss(const Framework& framework, double classes, ModelOp& op) {
     op.saved_fixed_bytes = 0;
   }
   if (framework.loss == LossForm::in_place) set_in_place_loss(op);
+  if (framework.loss == LossForm::chunked) set_chunked_loss(op);
   if (framework.accuracy) op.forward_elements += 2 * classes;
   // PyTorch's own loss of the same logits, without a backward pass.
   const int metrics = framework.execution.loss_metrics;
@@ -337,6 +346,7 @@ void run_with(const Framework& framework, Model& model) {
   model.execution.copies_tokens = framework.token_collectives == KernelForm::eager;
   model.execution.copies_weights = framework.weight_gathers == KernelForm::eager;
   model.execution.optimizer = framework.optimizer;
+  model.execution.chunks_logits = framework.loss == LossForm::chunked;
   if (framework.loss == LossForm::keeps_logits)
     model.execution.held_logits = std::max(model.execution.held_logits, 1);
   set_block(framework, model.attention, model.input);

@@ -42,12 +42,14 @@ constexpr auto words_of(RotaryForm) {
 // of the logits; separate: the same without it, operation by operation; eager: PyTorch's;
 // keeps_logits: one kernel either way, which keeps the logits and a number per token (Apex and
 // flash-attn, csrc/xentropy); in_place: Transformer Engine's, which writes the gradient over the
-// 16-bit logits in the forward pass.
-enum class LossForm : std::uint8_t { fused, separate, eager, keeps_logits, in_place };
+// 16-bit logits in the forward pass; chunked: Liger's, of the head and the loss of some tokens at a
+// time (sim/plan/sharding/chunked_loss.hpp).
+enum class LossForm : std::uint8_t { fused, separate, eager, keeps_logits, in_place, chunked };
 constexpr auto words_of(LossForm) {
-  return std::array{Word{LossForm::fused, "fused"}, Word{LossForm::separate, "separate"},
-                    Word{LossForm::eager, "eager"}, Word{LossForm::keeps_logits, "keeps_logits"},
-                    Word{LossForm::in_place, "in_place"}};
+  return std::array{
+      Word{LossForm::fused, "fused"},       Word{LossForm::separate, "separate"},
+      Word{LossForm::eager, "eager"},       Word{LossForm::keeps_logits, "keeps_logits"},
+      Word{LossForm::in_place, "in_place"}, Word{LossForm::chunked, "chunked"}};
 }
 
 // Families of frameworks (presets/ has names and versions).

@@ -105,6 +105,8 @@ class DeepSpeedWriter {
                    ? "  \"optimizer\": {\"type\": \"OneBitLamb\"},\n"
                    : "  \"optimizer\": {\"type\": \"Lamb\"},\n";
       case OptimizerKind::muon:  // refused by refuse_unsaid()
+      case OptimizerKind::adafactor:
+      case OptimizerKind::ademamix:
         break;
     }
     return "";

@@ -101,6 +101,14 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
 
 // What no file, or only Megatron-LM's, says of what is trained and multiplied.
 void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refusals) {
+  if (layout.state_format != StateFormat::plain)
+    refusals.push_back(
+        fmt::format("state_format {}: moments are written plain", word(layout.state_format)));
+  const bool trainers =
+      layout.optimizer == OptimizerKind::adafactor || layout.optimizer == OptimizerKind::ademamix;
+  if (trainers)
+    refusals.push_back(
+        fmt::format("optimizer {}: no file that is written has it", word(layout.optimizer)));
   if (layout.trains_adapters())
     refusals.push_back(fmt::format("lora.rank {}: all parameters are trained in what is written",
                                    layout.lora_rank));

@@ -49,7 +49,7 @@ class TrainerScenario : private SettingProblems {
     batch();
     read_trainer_pipeline(job_, *this, result_);
     recomputation();
-    layout().optimizer = job_.optimizer;
+    take_optimizer(job_, layout());
     layout().attention = attention();
   }
 
@@ -95,6 +95,7 @@ class TrainerScenario : private SettingProblems {
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
+    run_with_liger(job_.liger, made);
     if (!job_.own_experts) set_transformers_experts(result_);
   }
 
@@ -326,6 +327,13 @@ class TrainerScenario : private SettingProblems {
 };
 
 }  // namespace
+
+void take_optimizer(const TrainerJob& job, Layout& layout) {
+  layout.optimizer = job.optimizer;
+  layout.state_format = job.states;
+  const bool own = job.states != StateFormat::plain || job.optimizer == OptimizerKind::adafactor;
+  if (own) layout.moment_dtype = DType::fp32;
+}
 
 void scenario_of_trainer(const TrainerJob& job, const ImportRequest& request,
                          MissingOptions& missing, const ObjectReader& root, Imported& result) {

@@ -25,10 +25,9 @@ constexpr std::string_view other_losses = "a loss over other models or samples i
 // logging and checkpoints.
 constexpr std::array trainer_keys{
     KnownKey{"lora_dropout", Verdict::noted, "0", "dropout in front of adapters is not modelled"},
-    KnownKey{"lora_modules_to_save", Verdict::refused, "",
-             "modules that are trained beside adapters are not modelled"},
-    KnownKey{"peft_use_dora", Verdict::refused, "", "DoRA is not modelled"},
-    KnownKey{"use_dora", Verdict::refused, "", "DoRA is not modelled"},
+    KnownKey{"peft_use_rslora"},  // a factor
+    KnownKey{"use_rslora"},
+    KnownKey{"peft"},  // LoftQ: how adapters begin
     KnownKey{"lora_alpha"},
     KnownKey{"quantization", Verdict::refused, "", "quantised weights are not modelled"},
     KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
@@ -49,8 +48,9 @@ constexpr std::array trainer_keys{
     KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
              "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
     KnownKey{"torch_compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
-    KnownKey{"plugins", Verdict::noted, "", "their kernels are not modelled"},
-    KnownKey{"liger_*"},  // beside plugins
+    KnownKey{"liger_cross_entropy", Verdict::noted, "false", "its kernel is not modelled"},
+    KnownKey{"liger_layer_norm", Verdict::noted, "false", "its kernel is not modelled"},
+    KnownKey{"liger_*"},
     KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
@@ -83,8 +83,6 @@ constexpr std::array trainer_keys{
     KnownKey{"lora_target_parameters", Verdict::noted, "",
              "adapters are modelled on all weights of the experts"},
     KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"use_liger_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"use_liger", Verdict::noted, "", "its kernels are not modelled"},
     KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
     KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
     KnownKey{"sdp_attention"},
@@ -99,26 +97,40 @@ constexpr std::array trainer_keys{
              "every sequence is forecast at full length: give layout.packing.lengths"},
 };
 
-// short_states: moments in less than 16 bits, which are modelled where adapters alone have them.
+// transformers at 005edacb, training_args.py, OptimizerNames, and trainer.py; axolotl at 067b021c,
+// core/builders/base.py (ao_adamw_fp8).
 struct TrainerOptimizer {
   std::string_view name;
   OptimizerKind kind = OptimizerKind::adam;
-  bool multi_tensor = false, short_states = false;
+  bool multi_tensor = false;
+  StateFormat states = StateFormat::plain;
 };
+constexpr auto adam = OptimizerKind::adam, lion = OptimizerKind::lion,
+               ademamix = OptimizerKind::ademamix;
+constexpr auto bits_32 = StateFormat::bitsandbytes_32bit, bits_8 = StateFormat::bitsandbytes_8bit;
 constexpr std::array optimizers{
     TrainerOptimizer{"adamw_torch_fused"},
     TrainerOptimizer{"adamw_apex_fused"},
     TrainerOptimizer{"adamw_torch", OptimizerKind::adam, true},
     TrainerOptimizer{"adamw_hf", OptimizerKind::adam, true},
-    TrainerOptimizer{"paged_adamw_32bit"},  // pages only what finds no room
-    TrainerOptimizer{"paged_adamw"},
-    TrainerOptimizer{"adamw_8bit", OptimizerKind::adam, false, true},
-    TrainerOptimizer{"adamw_bnb_8bit", OptimizerKind::adam, false, true},
-    TrainerOptimizer{"paged_adamw_8bit", OptimizerKind::adam, false, true},
-    TrainerOptimizer{"adamw_torch_8bit", OptimizerKind::adam, false, true},
-    TrainerOptimizer{"adamw_torch_4bit", OptimizerKind::adam, false, true},
+    TrainerOptimizer{"paged_adamw_32bit", adam, false, bits_32},  // pages only what finds no room
+    TrainerOptimizer{"paged_adamw", adam, false, bits_32},
+    TrainerOptimizer{"adamw_8bit", adam, false, bits_8},
+    TrainerOptimizer{"adamw_bnb_8bit", adam, false, bits_8},
+    TrainerOptimizer{"paged_adamw_8bit", adam, false, bits_8},
+    TrainerOptimizer{"adamw_torch_8bit", adam, false, StateFormat::torchao_8bit},
+    TrainerOptimizer{"adamw_torch_4bit", adam, false, StateFormat::torchao_4bit},
+    TrainerOptimizer{"ao_adamw_fp8", adam, false, StateFormat::torchao_fp8},
     TrainerOptimizer{"sgd", OptimizerKind::sgd, true},
-    TrainerOptimizer{"lion_32bit", OptimizerKind::lion},
+    TrainerOptimizer{"adafactor", OptimizerKind::adafactor},
+    TrainerOptimizer{"lion_32bit", lion, false, bits_32},
+    TrainerOptimizer{"paged_lion_32bit", lion, false, bits_32},
+    TrainerOptimizer{"lion_8bit", lion, false, bits_8},
+    TrainerOptimizer{"paged_lion_8bit", lion, false, bits_8},
+    TrainerOptimizer{"ademamix", ademamix, false, bits_32},
+    TrainerOptimizer{"paged_ademamix_32bit", ademamix, false, bits_32},
+    TrainerOptimizer{"ademamix_8bit", ademamix, false, bits_8},
+    TrainerOptimizer{"paged_ademamix_8bit", ademamix, false, bits_8},
 };
 
 class TrainerReader {
@@ -135,6 +147,8 @@ class TrainerReader {
     parallelism();
     read_peft_of_trainer(root_, job_, result_);
     optimizer();
+    job_.liger = read_liger(root_);
+    plugins();
     const Text file = deepspeed_file();
     sharding();
     factory_sections();
@@ -195,18 +209,38 @@ class TrainerReader {
     if (row == optimizers.end()) {
       name.place->problem(
           fmt::format("the optimizer {} is not modelled; modelled: adamw_torch, "
-                      "adamw_torch_fused, sgd, lion_32bit",
-                      *name));
+                      "adamw_torch_fused, adamw_torch_8bit, adamw_torch_4bit, ao_adamw_fp8, "
+                      "adamw_bnb_8bit, paged_adamw_32bit, lion, ademamix (32bit, 8bit), adafactor, "
+                      "sgd",
+                      (*name).substr(0, 80)));
       return;
     }
     job_.optimizer = row->kind;
     job_.multi_tensor = row->multi_tensor;
-    // Of adapters they are next to nothing.
-    if (row->short_states && !job_.adapters.trains_adapters())
-      name.place->problem(
-          fmt::format("{} is modelled where adapters alone are trained; else: adamw_torch, "
-                      "adamw_torch_fused, sgd, lion_32bit",
-                      *name));
+    job_.states = row->states;
+    if ((*name).starts_with("paged_"))
+      result_.notes.push_back({"optim",
+                               "moments are modelled on the device; paged ones go to the "
+                               "host where they find no room"});
+  }
+
+  // axolotl's: Liger's flags say what of it runs.
+  void plugins() {
+    Text names;
+    first("plugins", {}, names);
+    if (!names) return;
+    std::string rest, one;
+    for (const char c : *names + " ") {
+      if (c != ' ' && c != ',') {
+        one += c;
+        continue;
+      }
+      if (!one.empty() && one.find("LigerPlugin") == std::string::npos)
+        rest += (rest.empty() ? "" : ", ") + one.substr(one.rfind('.') + 1, 80);
+      one.clear();
+    }
+    if (!rest.empty())
+      result_.notes.push_back({"plugins", fmt::format("{}: their kernels are not modelled", rest)});
   }
 
   // LLaMA-Factory: pt and sft have one loss over one model.
@@ -383,7 +417,9 @@ class TrainerReader {
     Imported job = import_deepspeed_file(file, folder_, known);
     if (adapt(job)) finish_import(yaml_, root_, job);
     std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
-    if (job_.optimizer != OptimizerKind::adam) job.layout.optimizer = job_.optimizer;
+    if (job_.optimizer != OptimizerKind::adam || job_.states != StateFormat::plain)
+      take_optimizer(job_, job.layout);
+    run_with_liger(job_.liger, job.framework);
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
     return job;
@@ -394,6 +430,10 @@ class TrainerReader {
     if (!into.layout.trains_adapters()) return false;
     into.layout.lora_modules = job_.adapters.lora_modules;
     into.layout.frozen_format = job_.adapters.frozen_format;
+    into.layout.outlier_share = job_.adapters.outlier_share;
+    into.layout.lora_magnitudes = job_.adapters.lora_magnitudes;
+    into.layout.trains_embedding = job_.adapters.trains_embedding;
+    into.layout.trains_head = job_.adapters.trains_head;
     if (root_.has("lora_target_parameters")) into.layout.expert_adapters = ExpertAdapters::each;
     keep_adapters_of_model(into);
     return true;

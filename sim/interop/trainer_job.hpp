@@ -27,6 +27,11 @@ struct FsdpSettings {
 // sdpa: scaled_dot_product_attention, whose kernel depends on the GPU.
 enum class TrainerAttention : std::uint8_t { sdpa, flash_2, flash_3 };
 
+// Kernels of Liger in place of transformers' own.
+struct LigerKernels {
+  bool norm = false, rotary = false, gate = false, loss = false;
+};
+
 struct TrainerJob {
   TrainerEngine engine = TrainerEngine::ddp;
   Whole processes, machines;
@@ -37,6 +42,8 @@ struct TrainerJob {
   TrainerAttention attention = TrainerAttention::sdpa;
   bool multi_tensor = false;  // AdamW operation by operation
   OptimizerKind optimizer = OptimizerKind::adam;
+  StateFormat states = StateFormat::plain;
+  LigerKernels liger;
   FsdpSettings fsdp;
   Whole replicate, shard, tensor, context;  // parallelism_config
   Text context_method;
@@ -60,6 +67,9 @@ void read_fsdp_section(const ObjectReader& section, std::string_view prefix, Fsd
 void scenario_of_trainer(const TrainerJob& job, const ImportRequest& request,
                          MissingOptions& missing, const ObjectReader& root, Imported& result);
 
+// Its optimizer, and how that keeps moments.
+void take_optimizer(const TrainerJob& job, Layout& layout);
+
 // Its stages. REQUIRES: the degrees, and the batch of a GPU as micro-batch, are in `result`.
 void read_trainer_pipeline(const TrainerJob& job, const SettingProblems& problems,
                            Imported& result);
@@ -70,6 +80,11 @@ ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& req
 // A file of DeepSpeed that `from` names. `folder`: where files may be read; empty: nowhere.
 Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request);
+
+// Liger's kernels in a framework's place.
+void run_with_liger(const LigerKernels& liger, Framework& framework);
+// Which of them the file asks for.
+LigerKernels read_liger(const ObjectReader& root);
 
 // Low-rank adapters.
 void read_peft_of_trainer(const ObjectReader& root, TrainerJob& job, Imported& result);

@@ -46,6 +46,8 @@ class PeftReader {
     // PEFT's rank (LoraConfig.r), TRL's.
     rank(is(adapter, "lora") || is(adapter, "qlora") || is(tuning, "lora") ? 8 : 16);
     modules();
+    magnitudes();
+    trained_whole();
   }
 
  private:
@@ -57,13 +59,67 @@ class PeftReader {
     read_setting(root_, "load_in_4bit", four);
     read_setting(root_, "load_in_8bit", eight);
     read_setting(root_, "quantization_bit", bits);
-    if (eight.value_or(false))
-      eight.place->problem("frozen weights in 8 bits are not modelled; modelled: load_in_4bit");
-    if (bits && *bits != 4) bits.place->problem(fmt::format("is {}; modelled: 4", *bits));
+    const bool eight_bits = eight.value_or(false) || (bits && *bits == 8);
+    if (bits && *bits != 4 && *bits != 8)
+      bits.place->problem(fmt::format("is {}; modelled: 4, 8", *bits));
+    if (eight_bits) return eight_bit_weights(eight ? *eight.place : *bits.place, adapters);
     if (!qlora && !four.value_or(false) && !bits) return;
     job_.adapters.frozen_format = FrozenFormat::nf4;
     if (!adapters && four.value_or(false))
       four.place->problem("weights in 4 bits are modelled beside adapters");
+  }
+
+  // bitsandbytes' LLM.int8, with transformers' threshold of 6 for outliers (BitsAndBytesConfig,
+  // llm_int8_threshold). Of all features about 0.1% have some (Dettmers et al. 2022,
+  // arXiv:2208.07339, section 1).
+  void eight_bit_weights(const ValueReader& place, bool adapters) {
+    constexpr double features_with_outliers = 0.001;
+    Text method;
+    read_setting(root_, "quantization_method", method);
+    const std::string word = method.value_or("bnb");
+    if (word != "bnb" && word != "bitsandbytes")
+      method.place->problem(
+          fmt::format("is '{}' with weights in 8 bits; modelled: bnb", word.substr(0, 80)));
+    if (!adapters) place.problem("weights in 8 bits are modelled beside adapters");
+    job_.adapters.frozen_format = FrozenFormat::int8;
+    job_.adapters.outlier_share = features_with_outliers;
+  }
+
+  void magnitudes() {
+    for (const char* key : {"peft_use_dora", "use_dora"}) {
+      Flag on;
+      read_setting(root_, key, on);
+      if (on.value_or(false)) job_.adapters.lora_magnitudes = true;
+    }
+  }
+
+  // lora_modules_to_save (axolotl, TRL), additional_target (LLaMA-Factory).
+  void trained_whole() {
+    for (const char* key : {"lora_modules_to_save", "additional_target", "modules_to_save"}) {
+      Text names;
+      read_setting(root_, key, names);
+      std::string word;
+      for (const char c : names.value_or("") + " ") {
+        if (c != ' ' && c != ',') {
+          word += c;
+          continue;
+        }
+        if (!word.empty()) train_whole(word, names);
+        word.clear();
+      }
+    }
+  }
+
+  void train_whole(const std::string& word, const Text& at) {
+    const std::string name = word.substr(word.rfind('.') + 1);
+    if (name == "embed_tokens" || name == "wte")
+      job_.adapters.trains_embedding = true;
+    else if (name == "lm_head")
+      job_.adapters.trains_head = true;
+    else
+      at.place->problem(fmt::format(
+          "'{}' trained beside adapters is not modelled; modelled: embed_tokens, lm_head",
+          word.substr(0, 80)));
   }
 
   void rank(int fallback) {
@@ -136,7 +192,14 @@ class PeftReader {
       take(wanted);
   }
 
+  // "mlp.up_proj" names that of every module; a gate and what it gates may be one linear.
   static bool want(std::string_view name, std::array<bool, targets.size()>& wanted) {
+    for (const std::string_view module :
+         {"self_attn.", "mlp.", "feed_forward.", "shared_expert.", "shared_experts."})
+      if (name.starts_with(module)) name.remove_prefix(module.size());
+    if (name == "gate_up_proj") return want("gate_proj", wanted) && want("up_proj", wanted);
+    if (name == "qkv_proj")
+      return want("q_proj", wanted) && want("k_proj", wanted) && want("v_proj", wanted);
     const auto found = std::ranges::find(targets, name, &Target::name);
     if (found == targets.end()) return false;
     wanted[static_cast<std::size_t>(found - targets.begin())] = true;

@@ -105,10 +105,32 @@ constexpr auto words_of(LoraModule) {
 }
 
 // How frozen weights of linears are kept. nf4: 4 bits, which a kernel turns into 16 wherever they
-// are used (Dettmers et al. 2023, QLoRA).
-enum class FrozenFormat : std::uint8_t { as_trained, nf4 };
+// are used (Dettmers et al. 2023, QLoRA). int8: 8 bits with a scale for each row, multiplied in 8
+// bits forward and turned into 16 for the input gradient (Dettmers et al. 2022, LLM.int8).
+enum class FrozenFormat : std::uint8_t { as_trained, nf4, int8 };
 constexpr auto words_of(FrozenFormat) {
-  return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"}};
+  return std::array{Word{FrozenFormat::as_trained, "as_trained"}, Word{FrozenFormat::nf4, "nf4"},
+                    Word{FrozenFormat::int8, "int8"}};
+}
+
+// How moments are kept. plain: numbers of Layout::moment_dtype. Else in blocks, each with a scale
+// in fp32 (optimizer_states.hpp): as bitsandbytes or torchao have them, in 8 bits, 4 bits or fp8.
+// bitsandbytes_32bit: fp32 whatever the weights are.
+enum class StateFormat : std::uint8_t {
+  plain,
+  bitsandbytes_32bit,
+  bitsandbytes_8bit,
+  torchao_8bit,
+  torchao_4bit,
+  torchao_fp8
+};
+constexpr auto words_of(StateFormat) {
+  return std::array{Word{StateFormat::plain, "plain"},
+                    Word{StateFormat::bitsandbytes_32bit, "bitsandbytes_32bit"},
+                    Word{StateFormat::bitsandbytes_8bit, "bitsandbytes_8bit"},
+                    Word{StateFormat::torchao_8bit, "torchao_8bit"},
+                    Word{StateFormat::torchao_4bit, "torchao_4bit"},
+                    Word{StateFormat::torchao_fp8, "torchao_fp8"}};
 }
 
 // In which orders a frozen weight that is kept in the format of the products (eight_bit_parameters)
@@ -339,6 +361,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   DType moment_dtype =
       DType::fp32;  // moments of the optimizer; 16 bits: torchtitan's training.dtype
   std::optional<DType> second_moment_dtype;         // of the second one; unset: moment_dtype
+  StateFormat state_format = StateFormat::plain;    // of the moments
   MasterFormat master_format = MasterFormat::fp32;  // of master_weights
   // Weights of 8-bit products are stored and gathered in 8 bits, with a transposed copy
   // (Megatron-LM, --fp8-param-gather; NeMo, fp8_params); else in activation_dtype, beside both.
@@ -352,7 +375,12 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
                                        LoraModule::linear_fc1, LoraModule::linear_fc2};
   FrozenFormat frozen_format = FrozenFormat::as_trained;
   FrozenOrders frozen_orders = FrozenOrders::both;
-  double lora_dropout = 0;  // probability, of the input of an adapter
+  // Of int8: share of the input's features that hold outliers, which are multiplied in 16 bits.
+  double outlier_share = 0;
+  double lora_dropout = 0;       // probability, of the input of an adapter
+  bool lora_magnitudes = false;  // DoRA: a trained norm for each output of an adapted linear
+  // Trained whole beside the adapters, each a copy of the frozen one (PEFT, modules_to_save).
+  bool trains_embedding = false, trains_head = false;
   ExpertAdapters expert_adapters = ExpertAdapters::none;
 
   // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the

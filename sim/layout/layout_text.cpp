@@ -116,8 +116,13 @@ std::string sentence(const Layout& l) {
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
   line.append(runs_modules_again(l), " ({})", joined(l.recompute_modules));
   line.add(l.trains_adapters(), "{} of rank {} at {}",
-           l.frozen_format == FrozenFormat::nf4 ? "QLoRA" : "LoRA", l.lora_rank,
-           joined(l.lora_modules));
+           l.frozen_format == FrozenFormat::nf4 ? "QLoRA"
+           : l.lora_magnitudes                  ? "DoRA"
+                                                : "LoRA",
+           l.lora_rank, joined(l.lora_modules));
+  line.append(l.trains_adapters() && l.frozen_format == FrozenFormat::int8, " beside int8");
+  line.append(l.trains_embedding, ", embedding");
+  line.append(l.trains_head, ", head");
   line.append(l.trains_adapters() && l.expert_adapters != ExpertAdapters::none, ", {} of experts",
               l.expert_adapters == ExpertAdapters::each ? "each" : "shared");
   line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);
@@ -128,6 +133,7 @@ std::string sentence(const Layout& l) {
   line.add(l.first_bf16_layers + l.last_bf16_layers > 0, "{} + {} layers in 16 bits",
            l.first_bf16_layers, l.last_bf16_layers);
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
+  line.add(l.state_format != StateFormat::plain, "moments as {}", word(l.state_format));
   line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
            word(l.moment_dtype));
   line.add(l.second_moment_dtype && moments_of(l.optimizer) > 1, "second moments in {}",

@@ -11,17 +11,33 @@ namespace sim {
 // adam: Adam, AdamW. sgd: without momentum; momentum: SGD with it. muon: a momentum of matrices,
 // made orthogonal by Newton-Schulz iterations, and Adam for all else (Jordan et al. 2024;
 // sim/plan/rules/muon.md). lamb: Adam's direction, scaled by the norms of each tensor (You et al.
-// 2020; sim/plan/rules/lamb.md).
-enum class OptimizerKind : std::uint8_t { adam, lion, momentum, sgd, muon, lamb };
+// 2020; sim/plan/rules/lamb.md). adafactor: without a momentum, and of a matrix the sums of rows
+// and columns of the second moment (Shazeer and Stern 2018). ademamix: Adam with a second, slower
+// momentum (Pagliardini et al. 2024).
+enum class OptimizerKind : std::uint8_t {
+  adam,
+  lion,
+  momentum,
+  sgd,
+  muon,
+  lamb,
+  adafactor,
+  ademamix
+};
 constexpr auto words_of(OptimizerKind) {
-  return std::array{Word{OptimizerKind::adam, "adam"},         Word{OptimizerKind::lion, "lion"},
-                    Word{OptimizerKind::momentum, "momentum"}, Word{OptimizerKind::sgd, "sgd"},
-                    Word{OptimizerKind::muon, "muon"},         Word{OptimizerKind::lamb, "lamb"}};
+  return std::array{
+      Word{OptimizerKind::adam, "adam"},           Word{OptimizerKind::lion, "lion"},
+      Word{OptimizerKind::momentum, "momentum"},   Word{OptimizerKind::sgd, "sgd"},
+      Word{OptimizerKind::muon, "muon"},           Word{OptimizerKind::lamb, "lamb"},
+      Word{OptimizerKind::adafactor, "adafactor"}, Word{OptimizerKind::ademamix, "ademamix"}};
 }
 
-// Numbers kept per parameter: first and second moment, or a momentum. Of muon: of a matrix.
+// Numbers kept per parameter: first and second moment, or a momentum. Of muon: of a matrix. What
+// adafactor keeps is no multiple of the parameters (optimizer_states.hpp).
 constexpr int moments_of(OptimizerKind kind) {
   switch (kind) {
+    case OptimizerKind::ademamix:
+      return 3;
     case OptimizerKind::adam:
     case OptimizerKind::lamb:
       return 2;
@@ -30,6 +46,7 @@ constexpr int moments_of(OptimizerKind kind) {
     case OptimizerKind::muon:
       return 1;
     case OptimizerKind::sgd:
+    case OptimizerKind::adafactor:
       break;
   }
   return 0;
@@ -52,6 +69,8 @@ constexpr int eager_passes(OptimizerKind kind) {
     case OptimizerKind::lion:
     case OptimizerKind::muon:
     case OptimizerKind::lamb:
+    case OptimizerKind::adafactor:
+    case OptimizerKind::ademamix:
       break;
   }
   return 0;

@@ -421,6 +421,8 @@ struct Execution {
   bool waits_for_messages = false;
   bool sync_before_mlp = false;
   bool blocking_launches = false;
+  // The head and the loss take tokens in chunks, whose logits alone are there at a time (Liger).
+  bool chunks_logits = false;
   int held_logits = 0;   // micro-batches whose logits are referenced during a backward pass
   int loss_metrics = 0;  // losses that are computed once more, for the log
   bool operator==(const Execution&) const = default;

@@ -409,17 +409,28 @@ class Checker : private LayoutProblemList {
     const int moments = moments_of(layout_.optimizer);
     const DType weights = layout_.activation_dtype;
     check_states(layout_, model_, *this);
-    if (!layout_.master_weights && weights != DType::fp32 && moments > 0 &&
+    const bool plain = layout_.state_format == StateFormat::plain;
+    if (plain && !layout_.master_weights && weights != DType::fp32 && moments > 0 &&
         (layout_.moment_dtype != weights || layout_.dtype_of_moment(1) != weights))
       problem("master_weights",
               "master_weights is false, but the weights are {} and the moments {}; without fp32 "
               "copies an optimizer needs activation_dtype fp32, or moment_dtype {}",
               word(weights), word(layout_.moment_dtype), word(weights));
-    if (eager_passes(layout_.optimizer) == 0 && model_.execution.optimizer == OptimizerForm::eager)
+    const bool own_kernels = !plain || layout_.optimizer == OptimizerKind::adafactor;
+    if (!own_kernels && eager_passes(layout_.optimizer) == 0 &&
+        model_.execution.optimizer == OptimizerForm::eager)
       problem("optimizer",
               "optimizer is {} and framework.optimizer eager: PyTorch has no {}; allowed: adam, "
               "momentum, sgd, or framework.optimizer fused",
               word(layout_.optimizer), word(layout_.optimizer));
+  }
+
+  void loss() {
+    if (model_.execution.chunks_logits && layout_.tensor_parallel > 1)
+      problem("tensor_parallel",
+              "tensor_parallel is {} with framework.loss chunked, which takes all classes of a "
+              "token; allowed: 1",
+              layout_.tensor_parallel);
   }
 
   void formats() {
@@ -434,6 +445,7 @@ class Checker : private LayoutProblemList {
     stored("reduce_dtype", layout_.reduce_dtype, true);
     eight_bit_parameters();
     optimizer();
+    loss();
   }
 
   void absurd_sizes() {

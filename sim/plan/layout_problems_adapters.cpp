@@ -27,6 +27,9 @@ class AdapterChecker {
       list_.problem("optimizer",
                     "optimizer is muon with lora.rank, which is not modelled; allowed: "
                     "adam, lion, momentum, sgd");
+    eight_bits();
+    magnitudes();
+    trained_whole();
     orders();
     frameworks();
     experts();
@@ -38,11 +41,69 @@ class AdapterChecker {
     if (layout_.frozen_format != FrozenFormat::as_trained ||
         layout_.frozen_orders != FrozenOrders::both || layout_.lora_dropout > 0 ||
         layout_.lora_modules != Layout{}.lora_modules ||
-        layout_.expert_adapters != ExpertAdapters::none)
+        layout_.expert_adapters != ExpertAdapters::none || layout_.lora_magnitudes ||
+        layout_.outlier_share > 0 || layout_.trains_embedding || layout_.trains_head)
       list_.problem("lora.rank",
-                    "lora.base, lora.orders, lora.dropout, lora.modules or lora.experts is set, "
-                    "but lora.rank is 0; allowed: 1 "
-                    "or more");
+                    "a key of lora is set (base, outliers, orders, dropout, magnitudes, embedding, "
+                    "head, modules or experts), but lora.rank is 0; allowed: 1 or more");
+  }
+
+  // bitsandbytes' LLM.int8.
+  void eight_bits() {
+    if (layout_.frozen_format != FrozenFormat::int8) {
+      if (layout_.outlier_share > 0)
+        list_.problem("lora.outliers", "lora.outliers is {} with lora.base {}; allowed: 0, or int8",
+                      layout_.outlier_share, word(layout_.frozen_format));
+      return;
+    }
+    const auto refuse = [&](std::string what, std::string_view allowed) {
+      list_.problem("lora.base", "lora.base is int8 with {}, which is not modelled; allowed: {}",
+                    what, allowed);
+    };
+    if (is_quantized(layout_.compute_dtype))
+      refuse(fmt::format("{} products", word(layout_.compute_dtype)), "bf16, fp16");
+    if (layout_.zero_stage == 3) refuse("zero_stage 3", "0 to 2");
+    if (layout_.tensor_parallel > 1)
+      refuse(fmt::format("tensor_parallel {}", layout_.tensor_parallel), "1");
+    if (model_.has_experts()) refuse("routed experts", "as_trained, nf4");
+    if (layout_.recompute == Recompute::operators) refuse("recompute operators", "none, full");
+  }
+
+  // DoRA as PEFT has it.
+  void magnitudes() {
+    if (!layout_.lora_magnitudes) return;
+    const auto refuse = [&](std::string what, std::string_view allowed) {
+      list_.problem("lora.magnitudes",
+                    "lora.magnitudes is true with {}, which is not modelled; allowed: {}", what,
+                    allowed);
+    };
+    if (layout_.tensor_parallel > 1)
+      refuse(fmt::format("tensor_parallel {}", layout_.tensor_parallel), "1");
+    if (layout_.expert_adapters != ExpertAdapters::none) refuse("lora.experts", "none");
+    if (layout_.lora_dropout > 0) refuse("lora.dropout", "0");
+    if (model_.execution.operation_fuser) refuse("framework.operation_fuser", "false");
+    if (is_quantized(layout_.compute_dtype))
+      refuse(fmt::format("{} products", word(layout_.compute_dtype)), "bf16, fp16");
+  }
+
+  void trained_whole() {
+    if (!layout_.trains_embedding && !layout_.trains_head) return;
+    const char* key = layout_.trains_embedding ? "lora.embedding" : "lora.head";
+    if (model_.tied_embedding)
+      list_.problem(key, "{} is true, but {} has one table for embedding and head; allowed: false",
+                    key, model_.name);
+    const auto& input = model_.input.ops;
+    const bool tokens_alone = !input.empty() && input.front().kind == ModelOpKind::embedding &&
+                              std::none_of(input.begin() + 1, input.end(),
+                                           [](const ModelOp& op) { return op.weights > 0; });
+    if (layout_.trains_embedding && !tokens_alone)
+      list_.problem("lora.embedding",
+                    "lora.embedding is true, but {} has tables beside that of tokens; allowed: "
+                    "false",
+                    model_.name);
+    if (is_quantized(layout_.compute_dtype))
+      list_.problem(key, "{} is true with {} products, which is not modelled; allowed: bf16, fp16",
+                    key, word(layout_.compute_dtype));
   }
 
   void orders() {
@@ -130,9 +191,10 @@ class AdapterChecker {
       refuse("overlap.expert_exchange", "overlap.expert_exchange is true", "false");
     if (layout_.compression != GradientCompression::none)
       refuse("compression.gradients", "compression.gradients is given", "none");
-    if (layout_.offloads()) refuse("offload.optimizer", "offload.optimizer is given", "none");
-    if (layout_.offloads_activations())
-      refuse("offload.activations", "offload.activations is given", "none");
+    if (layout_.offloads() && !layout_.offloads_parameters())
+      refuse("offload.optimizer", "offload.optimizer is given without offload.parameters", "none");
+    if (layout_.offloads_activations() && layout_.recompute != Recompute::full)
+      refuse("offload.activations", "offload.activations is given without recompute full", "none");
     if (layout_.trains_apart()) refuse("local_steps.every", "local_steps.every is above 1", "1");
     if (layout_.has_servers()) refuse("servers.mode", "servers.mode is given", "none");
     const bool reads_tokens =

@@ -15,9 +15,73 @@ class StateChecker {
     masters();
     if (layout_.optimizer == OptimizerKind::muon) muon();
     if (layout_.optimizer == OptimizerKind::lamb) lamb();
+    if (layout_.optimizer == OptimizerKind::adafactor) adafactor();
+    if (layout_.optimizer == OptimizerKind::ademamix) ademamix();
+    if (layout_.state_format != StateFormat::plain) blocks();
   }
 
  private:
+  bool is_apart() const {
+    return layout_.offloads() || layout_.trains_apart() || layout_.has_servers() ||
+           layout_.compression != GradientCompression::none;
+  }
+
+  // Optimizers of bitsandbytes (optim/) and torchao (optim/adam.py).
+  void blocks() {
+    constexpr const char* key = "state_format";
+    const std::string_view format = word(layout_.state_format);
+    const bool torchao = layout_.state_format == StateFormat::torchao_8bit ||
+                         layout_.state_format == StateFormat::torchao_4bit ||
+                         layout_.state_format == StateFormat::torchao_fp8;
+    const OptimizerKind kind = layout_.optimizer;
+    const bool kept = kind == OptimizerKind::adam || kind == OptimizerKind::lion ||
+                      kind == OptimizerKind::momentum || kind == OptimizerKind::ademamix;
+    if (!kept || (torchao && kind != OptimizerKind::adam))
+      list_.problem(key, "state_format is {} with optimizer {}; allowed: {}", format, word(kind),
+                    torchao ? "adam" : "adam, lion, momentum, ademamix");
+    if (layout_.moment_dtype != DType::fp32 || layout_.second_moment_dtype)
+      list_.problem("moment_dtype",
+                    "moment_dtype or second_moment_dtype is set with state_format {}, which is "
+                    "their format; allowed: fp32",
+                    format);
+    if (layout_.master_format != MasterFormat::fp32)
+      list_.problem("master_format", "master_format is {} with state_format {}; allowed: fp32",
+                    word(layout_.master_format), format);
+    if (is_apart())
+      list_.problem(key,
+                    "state_format is {} with offload, servers, compression or local_steps, which "
+                    "is not modelled; allowed: plain",
+                    format);
+  }
+
+  // Sums of rows and columns are of whole matrices.
+  void adafactor() {
+    constexpr const char* key = "optimizer";
+    if (layout_.zero_stage > 0 || layout_.tensor_parallel > 1)
+      list_.problem(key,
+                    "optimizer is adafactor with zero_stage {} and tensor_parallel {}, and it "
+                    "takes sums of whole matrices; allowed: 0 and 1",
+                    layout_.zero_stage, layout_.tensor_parallel);
+    if (layout_.moment_dtype != DType::fp32)
+      list_.problem("moment_dtype", "moment_dtype is {} with optimizer adafactor; allowed: fp32",
+                    word(layout_.moment_dtype));
+    if (is_apart())
+      list_.problem(key,
+                    "optimizer is adafactor with offload, servers, compression or local_steps, "
+                    "which is not modelled; allowed: adam");
+  }
+
+  // bitsandbytes has it (optim/ademamix.py).
+  void ademamix() {
+    if (layout_.state_format == StateFormat::bitsandbytes_32bit ||
+        layout_.state_format == StateFormat::bitsandbytes_8bit)
+      return;
+    list_.problem("state_format",
+                  "state_format is {} with optimizer ademamix; allowed: bitsandbytes_32bit, "
+                  "bitsandbytes_8bit",
+                  word(layout_.state_format));
+  }
+
   // Transformer Engine's FusedAdam on the device alone has other states than fp32 beside masters.
   bool is_transformer_engine() const {
     return layout_.optimizer == OptimizerKind::adam && layout_.master_weights &&

@@ -321,8 +321,9 @@ class Lister {
     const bool keeps_gradients = splits_backward(one_.schedule) && stage >= 2 &&
                                  !(stage == 3 && model_.execution.holds_units);
     const bool whole_matrices = workload_.optimizer == OptimizerKind::muon;
-    const bool whole_tensors =
-        workload_.optimizer == OptimizerKind::lamb && (stage > 0 || one_.tensor > 1);
+    const bool takes_whole = workload_.optimizer == OptimizerKind::lamb ||
+                             workload_.optimizer == OptimizerKind::adafactor;
+    const bool whole_tensors = takes_whole && (stage > 0 || one_.tensor > 1);
     if (keeps_gradients || whole_tensors || (stage >= 2 && whole_matrices))
       return refuse(Refusal::sharding);
     // One rank shards nothing, and all replicas are what 0 says.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/layout/optimizer_states.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -144,7 +145,11 @@ std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
   const std::int64_t weight =
       bytes_of(layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype);
   const std::int64_t gradient = bytes_of(layout.gradient_dtype);
-  const std::int64_t optimizer = layout.master_bytes() + layout.moment_bytes();
+  // A bound: of moments in blocks whole bytes of each, without the scales.
+  const std::int64_t moments = layout.state_format == StateFormat::plain
+                                   ? layout.moment_bytes()
+                                   : moment_bytes(layout, least_in_blocks) / least_in_blocks;
+  const std::int64_t optimizer = layout.master_bytes() + moments;
   // Of experts there may be more copies than of the rest; then they are taken for all of it.
   const bool mixture = layout.expert_tensor_parallel > 0;
   const std::int64_t most =

@@ -50,7 +50,8 @@ Operands operands_of_site(Action action) {
     case Action::weight_gradient:
       return {roles({gradient, weight_gradient}), roles({input, saved, workspace})};
     case Action::adapt:
-      return {0, roles({input, saved, gradient, weight, output, input_gradient, weight_gradient})};
+      return {0, roles({input, saved, gradient, weight, output, input_gradient, weight_gradient,
+                        workspace})};
     case Action::bias_gradient:
       return {roles({gradient, weight_gradient})};
     case Action::encode:

@@ -53,9 +53,7 @@ inline std::uint32_t site(const Frame& frame, std::size_t i) {
 inline bool needs_input_gradient(const Frame& frame, std::size_t i) {
   if (i > 0) return true;
   // With adapters nothing in front of the first layer is trained; a norm stands at its head.
-  const ShardedOp& op = frame.shape->ops[i];
-  const bool ends =
-      frame.block->layer == 0 && op.op->kind == ModelOpKind::norm && op.frozen_parameters > 0;
+  const bool ends = frame.block->layer == 0 && frame.shape->ops[i].ends_gradient;
   return !frame.block->is_first && !ends;
 }
 

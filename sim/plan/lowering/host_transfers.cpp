@@ -25,10 +25,12 @@ OpLabel HostTransfers::label_of(const Bucket& bucket, const char* name) {
 
 // FSDP's shards are the fp32 parameters, which the device casts before it gathers them (PyTorch,
 // torch/distributed/fsdp/_fully_shard/_fsdp_param.py, all_gather_inputs); DeepSpeed's are 16 bits.
+// What is frozen comes as it is kept.
 Bytes HostTransfers::bytes_of_shard(const Bucket& bucket) const {
   const bool masters = layout_.master_weights && runs_.optimizer != OptimizerForm::deepspeed;
   return Bytes{bucket.padded / bucket.shards *
-               (masters ? layout_.master_bytes() : bytes_of(layout_.activation_dtype))};
+                   (masters ? layout_.master_bytes() : bytes_of(layout_.activation_dtype)) +
+               bucket.frozen_bytes / bucket.shards};
 }
 
 // As a gather, it begins when the kernels issued so far are done, which bounds the units alive.
@@ -38,7 +40,8 @@ void HostTransfers::fetch(std::uint32_t index) {
   const Bytes bytes = bytes_of_shard(bucket);
   const bool disk = layout_.offload_parameters == OffloadTarget::nvme;
   builder_.wait_for_stream(Stream::host_load, Stream::compute);
-  const std::int64_t stored = bucket.padded / bucket.shards * bytes_of(layout_.activation_dtype);
+  const std::int64_t stored = bucket.padded / bucket.shards * bytes_of(layout_.activation_dtype) +
+                              bucket.frozen_bytes / bucket.shards;
   bucket.shard_ready = builder_.add_kernel(
       host_copy(context_, bytes, disk ? Bytes{stored} : Bytes{}), Stream::host_load,
       Pass::parameter_sync, label_of(bucket, "parameters.from_host"),

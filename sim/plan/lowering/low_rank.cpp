@@ -19,6 +19,10 @@ void LowRankAdapters::intern_adapter(const ShardedOp& op, AdapterWork& work) {
   work.up_gradient = builder_.kernel(adapter.up_gradient);
   work.down_gradient = builder_.kernel(adapter.down_gradient);
   work.add_gradient = interned(adapter.add_gradient);
+  work.weight_down = interned(adapter.weight_down);
+  work.weight_up = interned(adapter.weight_up);
+  work.weight_norm = interned(adapter.weight_norm);
+  work.magnitude_gradient = interned(adapter.magnitude_gradient);
   work.up_weight = builder_.kernel(adapter.up_weight);
   work.down_weight = builder_.kernel(adapter.down_weight);
   const auto make = [&](CollectiveKind kind, Bytes bytes) {
@@ -61,6 +65,7 @@ void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input
   const AdapterWork& work = frame.work->ops[i].adapter;
   if (!work.exists()) return;
   const LowRankAdapter& adapter = *frame.shape->ops[i].adapter;
+  take_norms(frame, i);
   const Value kept = dropped(frame, i, input);
   Value narrow = tensors_.allocate(adapter.narrow);
   narrow.ready = run(frame, i, work.down);
@@ -86,6 +91,22 @@ void LowRankAdapters::add_output(Frame& frame, std::size_t i, const Value& input
   output.ready = run(frame, i, work.add);
   tensors_.drop(wide, Role::input);
   builder_.writes(output.buffer, Role::output);
+}
+
+// Layout::lora_magnitudes: of the weight with B A, which are matrices of their own meanwhile: both,
+// the scaled one and the sum.
+void LowRankAdapters::take_norms(const Frame& frame, std::size_t i) {
+  const AdapterWork& work = frame.work->ops[i].adapter;
+  if (work.weight_norm == none) return;
+  const LowRankAdapter& adapter = *frame.shape->ops[i].adapter;
+  run(frame, i, work.weight_down);
+  run(frame, i, work.weight_up);
+  emit_.read_weight(frame, i);
+  run(frame, i, work.weight_norm);
+  emit_.read_weight(frame, i);
+  const BufferId matrices = tensors_.allocate_buffer(adapter.matrices);
+  builder_.writes(matrices, Role::workspace);
+  builder_.frees(matrices, Role::workspace);
 }
 
 // Layout::lora_dropout.
@@ -115,6 +136,11 @@ Value LowRankAdapters::backward(Frame& frame, std::size_t i, const Value& gradie
   const AdapterWork& work = frame.work->ops[i].adapter;
   if (!work.exists()) return {};
   const ShardedOp& op = frame.shape->ops[i];
+  if (work.magnitude_gradient != none) {
+    run(frame, i, work.magnitude_gradient);
+    tensors_.read(gradient, Role::gradient);
+    emit_.read_weight(frame, i);
+  }
   if (work.scale == none) tensors_.retain(gradient.buffer);
   const Value scaled = work.scale == none ? gradient : scaled_gradient(frame, i, gradient);
   Value narrow = tensors_.allocate(op.adapter->narrow);

@@ -19,6 +19,7 @@ class LowRankAdapters : BlockPart {
   void add_gradient(Frame& frame, std::size_t i, const Value& part, Value& sum);
 
  private:
+  void take_norms(const Frame& frame, std::size_t i);
   Value dropped(const Frame& frame, std::size_t i, const Value& input);
   Value scaled_gradient(const Frame& frame, std::size_t i, const Value& gradient);
   OpId run(const Frame& frame, std::size_t i, std::uint32_t kernel);

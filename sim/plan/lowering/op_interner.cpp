@@ -64,7 +64,7 @@ void OpInterner::intern_op(const ShardedOp& op, const OpWork* first, OpWork& wor
   work.gradient_name = op.input_gradient ? builder_.name(name + ".input_gradient") : work.name;
   if (op.weight_gradient) work.weight_name = builder_.name(name + ".weight_gradient");
   if (op.weight_gradient && op.backward) work.bias_name = builder_.name(name + ".bias_gradient");
-  if (op.encode_gradient || op.encode_weight)
+  if (op.encode_gradient || op.encode_weight || op.encode_input)
     work.encode_name = builder_.name(name + ".encode");
   else if (op.encode_saved || op.transpose_gradient)
     work.encode_name = builder_.name(name + ".reorder");

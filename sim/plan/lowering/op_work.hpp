@@ -52,6 +52,9 @@ struct AdapterWork {
   std::uint32_t drop = none, drop_gradient = none;
   std::uint32_t up_gradient = none, down_gradient = none, add_gradient = none;
   std::uint32_t up_weight = none, down_weight = none;
+  std::uint32_t weight_down = none, weight_up = none,
+                weight_norm = none;  // Layout::lora_magnitudes
+  std::uint32_t magnitude_gradient = none;
   std::uint32_t exchange_narrow = none, sum_narrow = none;  // forward; of its gradient
   std::uint32_t gather = none;                              // outputs, or their gradient
   std::uint32_t sum_up = none, sum_down = none;             // weight gradients, over expert ranks

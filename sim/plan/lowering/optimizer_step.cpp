@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "sim/layout/optimizer_states.hpp"
+#include "sim/plan/lowering/adafactor.hpp"
 #include "sim/plan/lowering/lamb.hpp"
 #include "sim/plan/lowering/muon.hpp"
 
@@ -176,6 +178,10 @@ void OptimizerStep::optimizer_step() {
   launches += unscaled.launches * static_cast<int>(store_.parameters.size());
   if (layout_.optimizer == OptimizerKind::lamb)
     launches = lamb_launches(layout_) * static_cast<int>(store_.parameters.size());
+  if (layout_.optimizer == OptimizerKind::adafactor)
+    launches = adafactor_launches(layout_) * trained_tensors();
+  // bitsandbytes (optim/optimizer.py, step) and torchao (optim/adam.py) go tensor by tensor.
+  if (layout_.state_format != StateFormat::plain) launches = trained_tensors();
   builder_.add_kernel(context_.memory_pass(bytes, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer,
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
@@ -187,6 +193,13 @@ void OptimizerStep::optimizer_step() {
   if (unscaled.states > 0) {
     const BufferId temporary = builder_.buffer(
         Bytes{std::int64_t{4} * unscaled.states * largest_group()}, BufferCategory::optimizer);
+    builder_.writes(temporary, Role::workspace);
+    builder_.frees(temporary, Role::workspace);
+  }
+  if (layout_.optimizer == OptimizerKind::adafactor) {
+    const std::int64_t each = adafactor_scratch(layout_, gradient);
+    const BufferId temporary =
+        builder_.buffer(Bytes{each * largest_tensor()}, BufferCategory::optimizer);
     builder_.writes(temporary, Role::workspace);
     builder_.frees(temporary, Role::workspace);
   }
@@ -222,6 +235,27 @@ std::int64_t OptimizerStep::largest_group() const {
   for (const Bucket& bucket : trained_buckets(store_))
     if (bucket.of_experts) experts += shard_of(bucket);
   return std::max(experts, owned_elements() - experts);
+}
+
+// Linears that are one product here may be tensors apart; an adapter has two of each, and norms.
+int OptimizerStep::trained_tensors() const {
+  std::int64_t tensors = 0;
+  for (const StageBlock& block : context_.blocks)
+    for (const ShardedOp& op : model_.blocks[block.shape].ops) {
+      if (op.parameters + op.tied_parameters == 0) continue;
+      const std::int64_t apart = op.adapter ? op.adapter->down.n / op.adapter->up.k : 0;
+      const auto whole = std::max<std::size_t>(1, op.weight_gradient_apart.size());
+      const int factors = layout_.lora_magnitudes ? 3 : 2;
+      tensors += apart > 0 ? factors * apart : static_cast<std::int64_t>(whole);
+    }
+  return static_cast<int>(tensors);
+}
+
+std::int64_t OptimizerStep::largest_tensor() const {
+  std::int64_t elements = 0;
+  for (const Parameters& parameters : store_.parameters)
+    elements = std::max(elements, parameters.matrix().elements);
+  return elements;
 }
 
 std::int64_t OptimizerStep::rest_of_muon() const {
@@ -278,7 +312,8 @@ std::int64_t OptimizerStep::update_bytes() const {
   const std::int64_t weight = bytes_of(layout_.activation_dtype);
   // In the kernel, those that it does not read as they are kept are fp32.
   const UnscaledStates unscaled = unscaled_states(layout_);
-  const std::int64_t in_kernel = layout_.master_bytes() + layout_.moment_bytes() -
+  const bool plain = layout_.state_format == StateFormat::plain;
+  const std::int64_t in_kernel = layout_.master_bytes() + (plain ? layout_.moment_bytes() : 0) -
                                  unscaled.kept_bytes + 4 * std::int64_t{unscaled.states};
   // Masters as remainders need the weights beside.
   const bool reads_weight =
@@ -288,20 +323,23 @@ std::int64_t OptimizerStep::update_bytes() const {
   const std::int64_t by_operation = element * eager_passes(layout_.optimizer);
   const std::int64_t cast = sharing_.gradient_dtype == DType::fp32 ? 0 : gradient + 4;
   // Its Adam and Lion are kernels of its own; SGD is PyTorch's.
-  const bool own =
-      layout_.optimizer == OptimizerKind::adam || layout_.optimizer == OptimizerKind::lion;
+  const bool own = !plain || layout_.optimizer == OptimizerKind::adam ||
+                   layout_.optimizer == OptimizerKind::lion;
+  const std::int64_t blocks = moments_in_blocks();
   const std::int64_t update = (own ? 4 + states : by_operation) + layout_.master_bytes() + weight;
   if (layout_.optimizer == OptimizerKind::lamb)
     return owned_elements() * lamb_bytes(layout_, gradient);
+  if (layout_.optimizer == OptimizerKind::adafactor)
+    return owned_elements() * adafactor_bytes(layout_, gradient);
   switch (deepspeed_optimizer()) {
     case DeepSpeedOptimizer::absent:
       break;
     case DeepSpeedOptimizer::bf16:  // all of them clipped where they lie (bf16_optimizer.py, step)
-      return all_elements() * 2 * gradient + owned_elements() * update;
+      return all_elements() * 2 * gradient + owned_elements() * update + blocks;
     case DeepSpeedOptimizer::fp16:  // cast, put together (fp16/fused_optimizer.py, step)
-      return owned_elements() * (cast + 8 + 8 + update);
+      return owned_elements() * (cast + 8 + 8 + update) + blocks;
     case DeepSpeedOptimizer::zero:  // put together, cast (zero/stage_1_and_2.py, step)
-      return owned_elements() * (2 * gradient + cast + 8 + update);
+      return owned_elements() * (2 * gradient + cast + 8 + update) + blocks;
   }
   if (layout_.optimizer == OptimizerKind::muon) {
     // Adam has what is no matrix; its two moments and the masters are read and written.
@@ -309,8 +347,19 @@ std::int64_t OptimizerStep::update_bytes() const {
         layout_.master_bytes() + std::int64_t{2} * bytes_of(layout_.moment_dtype);
     return rest_of_muon() * (gradient + weight + 2 * adam);
   }
-  const bool eager = runs_.optimizer == OptimizerForm::eager;
-  return owned_elements() * (gradient + weight + (eager ? by_operation : states));
+  const bool eager = plain && runs_.optimizer == OptimizerForm::eager;
+  return owned_elements() * (gradient + weight + (eager ? by_operation : states)) + blocks;
+}
+
+// Of a kernel that reads and writes moments as they are kept (bitsandbytes at 95f9af30,
+// csrc/kernels.cu, kOptimizerStatic8bit2StateBlockwise and kOptimizer32bit2State; torchao at
+// 36027d82, optim/adam.py, single_param_adam, compiled).
+std::int64_t OptimizerStep::moments_in_blocks() const {
+  if (layout_.state_format == StateFormat::plain) return 0;
+  std::int64_t small = 0;
+  for (const Bucket& bucket : trained_buckets(store_))
+    small += std::min(shard_of(bucket), bucket.small_elements);
+  return 2 * moment_bytes(layout_, owned_elements(), small);
 }
 
 }  // namespace sim::lowering

@@ -38,6 +38,9 @@ class OptimizerStep : StagePart {
   std::int64_t owned_elements() const;
   std::int64_t all_elements() const;
   std::int64_t rest_of_muon() const;
+  int trained_tensors() const;
+  std::int64_t largest_tensor() const;  // in elements
+  std::int64_t moments_in_blocks() const;
   std::int64_t largest_group() const;
   enum class DeepSpeedOptimizer : std::uint8_t { absent, zero, bf16, fp16 };
   DeepSpeedOptimizer deepspeed_optimizer() const;

@@ -6,11 +6,14 @@
 // gathers).
 #include "sim/plan/lowering/parameter_layout.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "sim/base/rounding.hpp"
 #include "sim/framework/bucket_sizes.hpp"
+#include "sim/layout/optimizer_states.hpp"
+#include "sim/plan/lowering/adafactor.hpp"
 #include "sim/plan/lowering/compression_work.hpp"
 #include "sim/plan/lowering/muon.hpp"
 #include "sim/plan/server_exchange.hpp"
@@ -41,8 +44,10 @@ int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) 
 
 // Of parameters that are not trained, as they are kept.
 std::int64_t ParameterLayout::frozen_bytes(const ShardedOp& op, int bytes_each) const {
-  const bool nf4 = layout_.frozen_format == FrozenFormat::nf4 && is_linear_of_layer(*op.op);
-  const double each = nf4 ? nf4_bytes : bytes_each;
+  double each = bytes_each;
+  if (layout_.frozen_format == FrozenFormat::nf4 && is_linear_of_layer(*op.op)) each = nf4_bytes;
+  if (layout_.frozen_format == FrozenFormat::int8 && is_linear_of_layer(*op.op))
+    each = int8_bytes(op.op->in_features);
   return std::llround(static_cast<double>(op.frozen_parameters) * each);
 }
 
@@ -136,6 +141,7 @@ void ParameterLayout::make_buckets() {
         if (sharing_.zero == 3) add_frozen(open, b, parameters);
         if (parameters.own.elements == 0) continue;
         add_to_bucket(open, b, parameters.own);
+        add_states(model_.blocks[block.shape], i, parameters.own.elements, open.bucket);
         if (layout_.optimizer == OptimizerKind::muon)
           open.bucket.muon_elements += muon_elements(model_.blocks[block.shape], i, model_);
         const std::int64_t bytes = open.bucket.elements * bytes_of(sharing_.gradient_dtype);
@@ -191,6 +197,7 @@ void ParameterLayout::add_frozen(OpenBucket& open, std::uint32_t block, Paramete
   if (bucket.weight_bytes == 0) bucket.last_block = block;
   bucket.first_block = block;
   bucket.weight_bytes += parameters.frozen_bytes;
+  bucket.frozen_bytes += parameters.frozen_bytes;
   open.places.push_back(&parameters.own);
 }
 
@@ -480,6 +487,8 @@ void ParameterLayout::allocate_parameters() {
           builder_.buffer(Bytes{bucket.weight_bytes / bucket.shards}, BufferCategory::weights,
                           !layout_.offloads_parameters());
     }
+    if (!trained && layout_.offloads_parameters())
+      bucket.host_weight = builder_.host_buffer(Bytes{bucket.frozen_bytes / bucket.shards});
     if (!trained) continue;
     const bool leaves_whole = sharing_.host_gradients && bucket.reduce == none && !accumulates();
     if (sharing_.zero >= 2 && !leaves_whole) {
@@ -510,6 +519,15 @@ void ParameterLayout::allocate_outside(Bucket& bucket) {
   allocate_optimizer(bucket, bucket.padded);
 }
 
+// What the optimizer keeps of an operator's parameters beyond so much for each.
+void ParameterLayout::add_states(const ShardedBlock& block, std::size_t i, std::int64_t elements,
+                                 Bucket& bucket) {
+  if (layout_.optimizer == OptimizerKind::adafactor)
+    bucket.factored_numbers += factored_numbers(block.ops[i]);
+  const std::int64_t here = elements / (sharing_.zero > 0 ? bucket.shards : 1);
+  if (here < least_in_blocks) bucket.small_elements += here;
+}
+
 // fp32 master weights, if any, and moments. Of Muon, Adam's second one beside those of matrices.
 void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (layout_.updates_on_servers()) return;
@@ -519,6 +537,10 @@ void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   std::int64_t second_moments = 0;
   if (layout_.optimizer == OptimizerKind::muon)
     second_moments = rest_of_muon(bucket) * bytes_of(layout_.moment_dtype);
+  if (layout_.optimizer == OptimizerKind::adafactor) second_moments = 4 * bucket.factored_numbers;
+  // Blocks with scales in place of numbers (not with offload).
+  second_moments += moment_bytes(layout_, shard, std::min(shard, bucket.small_elements)) -
+                    shard * layout_.moment_bytes();
   if (layout_.offloads())
     bucket.offloaded =
         static_cast<std::int64_t>(layout_.offload_fraction * static_cast<double>(shard));
@@ -534,8 +556,8 @@ void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (kept == 0) bucket.optimizer = bucket.host_states;
   bucket.host_gradient =
       builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(sharing_.gradient_dtype)});
-  bucket.host_weight =
-      builder_.host_buffer(Bytes{bucket.offloaded * bytes_of(layout_.activation_dtype)});
+  bucket.host_weight = builder_.host_buffer(Bytes{
+      bucket.offloaded * bytes_of(layout_.activation_dtype) + bucket.frozen_bytes / bucket.shards});
 }
 
 // For those who execute the program.

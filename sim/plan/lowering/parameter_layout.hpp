@@ -28,6 +28,7 @@ class ParameterLayout : StagePart {
  private:
   static void add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place);
   static void add_frozen(OpenBucket& open, std::uint32_t block, Parameters& parameters);
+  void add_states(const ShardedBlock& block, std::size_t i, std::int64_t elements, Bucket& bucket);
   Bucket new_bucket(int chunk, bool of_experts) const;
   bool puts_experts_apart() const;
   void pair_units();

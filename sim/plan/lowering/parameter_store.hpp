@@ -50,8 +50,11 @@ struct Bucket {
   std::uint32_t writers = 0;   // operators that write gradients into it, once per micro-batch each
   std::uint32_t pending = 0;   // of them, not yet ready in this backward pass
   std::int64_t elements = 0, padded = 0;
-  std::int64_t muon_elements = 0;   // of matrices that Muon updates
+  std::int64_t muon_elements = 0;  // of matrices that Muon updates
+  // Of Adafactor's moments; elements of tensors that are not kept in blocks (optimizer_states.hpp).
+  std::int64_t factored_numbers = 0, small_elements = 0;
   std::int64_t weight_bytes = 0;    // of all elements, padded
+  std::int64_t frozen_bytes = 0;    // of these, of what is not trained
   BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
   BufferId gradient_shard{none};    // ZeRO-2/3
   BufferId weight{none};            // whole; ZeRO-3: while gathered

@@ -1,5 +1,7 @@
 #include "sim/plan/lowering/stage_lowering.hpp"
 
+#include "sim/layout/optimizer_states.hpp"
+
 namespace sim::lowering {
 namespace {
 
@@ -79,7 +81,9 @@ Allocation StageLowering::allocation() const {
           // Of adapters alone: what is gathered has none.
           .master_weights = layout.master_weights && !layout.trains_adapters(),
           .master_bytes = layout.master_bytes(),
-          .moment_bytes = layout.moment_bytes()};
+          .moment_bytes = layout.state_format == StateFormat::plain
+                              ? layout.moment_bytes()
+                              : moment_bytes(layout, least_in_blocks) / least_in_blocks};
 }
 
 std::size_t StageLowering::estimated_ops() const {

@@ -37,7 +37,8 @@ void add(UnscaledStates& sum, DType dtype) {
 UnscaledStates unscaled_states(const Layout& layout) {
   UnscaledStates sum;
   // Without masters moments have the format of the weights, and are updated in it.
-  if (!layout.master_weights || layout.optimizer != OptimizerKind::adam) return sum;
+  const bool plain = layout.state_format == StateFormat::plain;
+  if (!plain || !layout.master_weights || layout.optimizer != OptimizerKind::adam) return sum;
   const DType first = layout.dtype_of_moment(0), second = layout.dtype_of_moment(1);
   const bool fused = first == second && (first == DType::fp32 || first == DType::bf16);
   for (const DType moment : {first, second})

@@ -153,7 +153,8 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
     if (at < first || at > last) break;
     const StageBlock& next = context_.blocks[static_cast<std::size_t>(at)];
     const bool is_input = next.layer < 0 && !next.is_output;
-    if (direction < 0 && is_input && layout_.trains_adapters()) break;  // it has no backward pass
+    const bool frozen = layout_.trains_adapters() && !layout_.trains_embedding;
+    if (direction < 0 && is_input && frozen) break;  // it has no backward pass
     for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
       if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }

@@ -1,6 +1,8 @@
 #include "sim/plan/sharding/low_rank.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
@@ -26,6 +28,13 @@ void cast_in_adapter(LowRankAdapter& adapter, Bytes input, int apart) {
   }
 }
 
+// PEFT casts around linears that are kept as trained alone (PEFT at 5d602fdb, tuners/lora/bnb.py:
+// no conversion under autocast).
+bool casts_around_adapters(const Region& region) {
+  return region.model->execution.casts_adapters &&
+         region.layout->frozen_format == FrozenFormat::as_trained;
+}
+
 // Transformer Engine's operation fuser, without tensor parallelism (NVIDIA/NeMo,
 // branch 25.09-alpha, collections/llm/peft/lora.py, TEFusedLoRALinear): alpha / r and the sums are
 // arguments of the products (TransformerEngine, release 2.8, pytorch/ops/fused:
@@ -42,6 +51,43 @@ void drop_inputs(const Region& region, const ModelOp& op, Bytes input, LowRankAd
   adapter.drop = pass(region, op, input, 2);
   adapter.drop->bytes += adapter.mask;
   adapter.drop_gradient = adapter.drop;
+}
+
+// DoRA as PEFT has it (PEFT at 5d602fdb, tuners/lora/dora.py, DoraLinearLayer; variants.py,
+// DoraLinearVariant), for each linear. B A is made by the adapter from an identity; the norms of
+// W + s B A are taken in the format of the input, fp32 where PEFT casts it. Magnitudes are fp32,
+// and so is what is multiplied by a quotient of one. Bytes of an element:
+//   of the identity: written in fp32, cast: 4 + 4 + 2;
+//   of the weight, in 16 bits: s B A 2 + 2, the sum 4 + 2, the norm 2; in fp32 both are cast first,
+//   2 + 4 each: s B A 4 + 4, the sum 8 + 4, the norm 4; kept in 4 or 8 bits it is turned into 16;
+//   of the output, forward: (m - 1) W x 2 + 4, m B A x 2 + 4, s of it 4 + 4, their sum 8 + 4, the
+//   sum with W x 6 + 4, a cast 4 + 2, in place of the scale and the sum of an adapter without;
+//   backward: casts 2 + 4, 3 (4 + 2), products 3 (4 + 4), gradients of m 2 (6 + 4) and their sums
+//   2 4, the sum of gradients of W x 6.
+void scale_by_magnitudes(const Region& region, const ShardedOp& to, int apart,
+                         LowRankAdapter& adapter) {
+  const ModelOp& op = *to.op;
+  const DType dtype = region.layout->activation_dtype;
+  const std::int64_t rank = region.layout->lora_rank, in = op.in_features, out = op.out_features;
+  const bool full = casts_around_adapters(region);
+  adapter.weight_down = gemm(dtype, {in, rank, in}, Bytes{in * rank * region.element}, apart);
+  adapter.weight_up = gemm(dtype, {in, out, rank}, Bytes{in * out * region.element});
+  adapter.weight_up->launches = apart;
+  const FrozenFormat kept = region.layout->frozen_format;
+  const std::int64_t widened = kept == FrozenFormat::int8  ? 1 + 4 + 4 + 2
+                               : kept == FrozenFormat::nf4 ? 3
+                                                           : 0;
+  const std::int64_t of_weight = full ? 36 : 12 + widened;
+  adapter.weight_norm = pass(region, op, Bytes{in * out * of_weight + in * in * 10 * apart}, 1);
+  adapter.weight_norm->launches = (full ? 8 : 7) * apart;
+  const std::int64_t outputs = to.whole_output.count() / region.element;
+  adapter.add->bytes = Bytes{outputs * (48 - 2 * region.element)};
+  adapter.add->launches = 5;
+  adapter.magnitude_gradient = pass(region, op, Bytes{outputs}, 82 - 2 * region.element);
+  adapter.magnitude_gradient->launches = 11 * apart;
+  adapter.mixed = to.whole_output * 2;
+  adapter.matrices = Bytes{in * out / apart * (full ? 4 * 4 : 4 * region.element)};
+  adapter.parameters += out;
 }
 
 // Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
@@ -79,12 +125,13 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
   adapter.down_weight =
       gradient_gemm(dtype, {narrow, in, tokens}, written * (in * narrow * touches));
-  if (region.model->execution.casts_adapters) cast_in_adapter(adapter, bytes(in), apart);
+  if (casts_around_adapters(region)) cast_in_adapter(adapter, bytes(in), apart);
   adapter.sums_narrow = row && t > 1;
   adapter.gathers_narrow = !row && t > 1;
   // linear_out gathers its outputs, of which a rank goes on with those of its tokens.
   if (row && t > 1) adapter.gathered = bytes(op.out_features);
   adapter.parameters = in * narrow + rank * out;
+  if (region.layout->lora_magnitudes) scale_by_magnitudes(region, to, apart, adapter);
   for (Kernel* kernel : {&adapter.down, &adapter.up, &adapter.up_gradient, &adapter.down_gradient,
                          &adapter.up_weight, &adapter.down_weight})
     kernel->launches *= apart;
@@ -154,6 +201,63 @@ int linears_apart(const Model& model, const Block& block, const ModelOp& op) {
   return static_cast<int>(products_of(block, i, model.attention).size());
 }
 
+// LLM.int8 (bitsandbytes at 95f9af30, autograd/_functions.py, MatMul8bitLt; backends/cuda/ops.py,
+// int8_vectorwise_quant, int8_mm_dequant; backends/default/ops.py, int8_mixed_scaled_mm).
+// The input: cast to fp16 (2 + 2 bytes), its magnitudes (2 + 2), which are outliers (2 + 1),
+// whether there are any (1), in which features (1), 8 bits and a scale for each row (2 + 1).
+Kernel quantize_input(const Region& region, const ModelOp& op, Bytes input, int apart) {
+  const bool half = region.layout->activation_dtype == DType::fp16;
+  const std::int64_t elements = input.count() / region.element;
+  Kernel kernel = pass(region, op, Bytes{elements * apart}, half ? 12 : 14 + region.element);
+  kernel.launches = (half ? 9 : 10) * apart;
+  return kernel;
+}
+
+// Tensor cores multiply 8 bits at twice the rate of 16: a product of half the depth in 16 bits
+// takes the same time and reads the same bytes. It writes 32 bits, which a kernel turns into fp16,
+// and another one into the format of activations. Features with outliers: gathered, of the weight
+// turned into 16 bits, and added by a product in 16 bits.
+std::vector<Kernel> int8_product(const Region& region, const ModelOp& op, const Kernel& product) {
+  const DType dtype = region.layout->activation_dtype;
+  const std::int64_t result = product.m * product.n;
+  const bool half = dtype == DType::fp16;
+  std::vector<Kernel> kernels{
+      gemm(dtype, {product.m, product.n, (product.k + 1) / 2}, Bytes{4 * result})};
+  Kernel dequantize = pass(region, op, Bytes{result}, 4 + 2 + (half ? 0 : 2 + region.element));
+  dequantize.launches = half ? 1 : 2;
+  kernels.push_back(dequantize);
+  const auto outliers = static_cast<std::int64_t>(
+      std::ceil(region.layout->outlier_share * static_cast<double>(product.k)));
+  if (outliers == 0) return kernels;
+  Kernel gather = pass(region, op, Bytes{outliers}, 1);
+  gather.bytes = Bytes{outliers * (product.m * 2 * region.element +
+                                   product.n * (1 + 1 + 1 + 4 + 4 + region.element))};
+  gather.launches = 4;
+  kernels.push_back(gather);
+  kernels.push_back(
+      gemm(dtype, {product.m, product.n, outliers}, Bytes{2 * result * region.element}));
+  return kernels;
+}
+
+// For the input gradient: a cast (1 + 2 bytes), a product with the scales in place (2 + 2). The
+// input stays referenced, though no gradient needs it (ctx.tensors).
+void keep_in_int8(const Region& region, int apart, ShardedOp& to) {
+  to.encode_input = quantize_input(region, *to.op, to.whole_input, apart);
+  const std::vector<Kernel> products =
+      to.forward_apart.empty() ? std::vector{*to.forward} : to.forward_apart;
+  if (to.forward_apart.empty()) to.input_gradient_apart = {*to.input_gradient};
+  to.forward_apart.clear();
+  for (const Kernel& product : products)
+    std::ranges::move(int8_product(region, *to.op, product), std::back_inserter(to.forward_apart));
+  Kernel dequantize =
+      memory_kernel(OpKind::elementwise, region, *to.op,
+                    static_cast<double>(to.frozen_parameters) * (1 + 3 * region.element));
+  dequantize.launches = 2 * apart;
+  to.encode_saved_weight = dequantize;
+  to.encodes_weight_each_time = true;
+  to.saved = to.whole_input;
+}
+
 // A kernel reads 4 bits and writes 16, before the forward product and before the input gradient.
 void keep_in_nf4(const Region& region, ShardedOp& to) {
   const std::int64_t elements = to.frozen_parameters;
@@ -209,7 +313,9 @@ bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout) {
 std::int64_t adapter_parameters(const Model& model, const Block& block, const ModelOp& op,
                                 const Layout& layout) {
   if (!has_adapter(block, op, layout)) return 0;
-  return layout.lora_rank * (op.in_features * linears_apart(model, block, op) + op.out_features);
+  const std::int64_t magnitudes = layout.lora_magnitudes ? op.out_features : 0;
+  return layout.lora_rank * (op.in_features * linears_apart(model, block, op) + op.out_features) +
+         magnitudes;
 }
 
 std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
@@ -222,10 +328,20 @@ std::int64_t adapter_parameters(const Model& model, const Layout& layout) {
   return parameters;
 }
 
+bool trains_whole(const Block& block, const ModelOp& op, const Layout& layout) {
+  if (op.kind == ModelOpKind::embedding) return layout.trains_embedding;
+  const bool head = op.kind == ModelOpKind::linear && block.name == "head";
+  return head && !is_linear_of_layer(op) && layout.trains_head;
+}
+
 void freeze(const Region& region, const Block& block, ShardedOp& to) {
   const ModelOp& op = *to.op;
   to.frozen_parameters = to.parameters;
+  // PEFT trains a copy, and keeps what it was (utils/other.py, ModulesToSaveWrapper).
+  if (trains_whole(block, op, *region.layout)) return;
   to.parameters = to.tensor_summed = 0;
+  to.ends_gradient = op.kind == ModelOpKind::norm && to.frozen_parameters > 0 &&
+                     !region.layout->trains_embedding;
   const bool table = op.kind == ModelOpKind::elementwise && op.weights > 0;
   if (op.kind == ModelOpKind::embedding || table) return to.backward.reset();
   if (op.kind == ModelOpKind::router) return to.weight_gradient.reset();
@@ -238,6 +354,8 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   to.saved = {};  // its input was for the weight gradient
   if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
     keep_in_nf4(region, to);
+  if (region.layout->frozen_format == FrozenFormat::int8 && is_linear_of_layer(op))
+    keep_in_int8(region, linears_apart(*region.model, block, op), to);
   if (holds_format_of_products(region, to)) keep_in_format_of_products(region, to);
   if (!has_adapter(block, op, *region.layout)) return;
   if (op.experts == 0)
@@ -248,10 +366,10 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
                      : shared_adapter(region, to);
   to.parameters = to.adapter->parameters;
   // Each linear keeps its own cast of the input.
-  const int copies = region.model->execution.casts_adapters && op.experts == 0
+  const int copies = casts_around_adapters(region) && op.experts == 0
                          ? linears_apart(*region.model, block, op)
                          : 1;
-  to.saved = to.whole_input * copies + to.adapter->narrow + to.adapter->mask;
+  to.saved = to.whole_input * copies + to.adapter->narrow + to.adapter->mask + to.adapter->mixed;
   if (!to.adapter->add_gradient) to.input_gradient->bytes += to.whole_input;
 }
 

@@ -28,8 +28,16 @@ std::int64_t adapter_parameters(const Model& model, const Layout& layout);
 // REQUIRES: Layout::trains_adapters().
 void freeze(const Region& region, const Block& block, ShardedOp& to);
 
+// Whether it is trained whole beside adapters (Layout::trains_embedding, trains_head).
+bool trains_whole(const Block& block, const ModelOp& op, const Layout& layout);
+
 // Bytes of a frozen weight of a linear in nf4: 4 bits, a scale of 8 bits for each 64, and one of 32
 // bits for each 256 of these (QLoRA, section 3, double quantization).
 constexpr double nf4_bytes = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
+// The same in int8, of a matrix whose rows have so many elements: a scale in fp32 for each row
+// (LLM.int8; bitsandbytes at 95f9af30, nn/modules.py, Int8Params: CB and SCB).
+constexpr double int8_bytes(std::int64_t row) {
+  return 1 + 4.0 / static_cast<double>(row);
+}
 
 }  // namespace sim

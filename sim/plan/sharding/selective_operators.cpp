@@ -56,13 +56,13 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   if (!layout.trains_adapters()) return end - 1;
   const bool adapts = has_adapter(layer, last, layout);
   if (adapts && layout.tensor_parallel > 1) return all;  // its sum over the ranks comes in between
-  return adapts || layout.frozen_format == FrozenFormat::nf4 ? end : end - 1;
+  return adapts || layout.frozen_format != FrozenFormat::as_trained ? end : end - 1;
 }
 
 bool ends_in_adapter(const Block& layer, std::size_t end, const Execution& execution,
                      const Layout& layout) {
   return execution.stops_recomputation && end > 0 && end < layer.ops.size() &&
-         has_adapter(layer, layer.ops[end - 1], layout);
+         !layout.lora_magnitudes && has_adapter(layer, layer.ops[end - 1], layout);
 }
 
 bool ends_products(const Block& layer, std::size_t op) {

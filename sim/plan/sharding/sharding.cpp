@@ -5,6 +5,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/model/expert_bias.hpp"
+#include "sim/plan/sharding/chunked_loss.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
@@ -456,6 +457,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
     if (region.layout->trains_adapters()) freeze(own, block, to);
   }
+  if (region.model->execution.chunks_logits) chunk_logits(region, sharded);
   fuse_activations(region, sharded);
   keep_outputs(region, block, sharded);
   sharded.again = recomputed_modules(block, *region.layout);

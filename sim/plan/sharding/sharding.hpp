@@ -77,6 +77,10 @@ struct LowRankAdapter {
   std::optional<Kernel> drop, drop_gradient;  // Layout::lora_dropout
   Bytes mask{};                               // of it
   Kernel up_weight, down_weight;              // of B and of A
+  // Layout::lora_magnitudes: B A as a matrix, the norms of the weight with it, and what gradients
+  // of magnitudes and of the frozen product take; the outputs that they need.
+  std::optional<Kernel> weight_down, weight_up, weight_norm, magnitude_gradient;
+  Bytes mixed{}, matrices{};  // and what the norms take of the largest weight
   Bytes narrow{};
   bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
   Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
@@ -156,6 +160,8 @@ struct ShardedOp {
   Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;         // elements held by a tensor rank
   std::int64_t frozen_parameters = 0;  // beside `parameters`: held, and not trained
+  bool ends_gradient =
+      false;  // frozen: at the head of the first layer, nothing before it is trained
   std::optional<LowRankAdapter> adapter;
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
   // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.

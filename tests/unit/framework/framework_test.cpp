@@ -194,6 +194,19 @@ TEST_CASE("Transformer Engine's loss writes the gradient over the logits", "[mod
   CHECK(loss.saved_fixed_bytes == 0);
 }
 
+// The logits of a chunk; in the backward pass there is nothing to do but for a number.
+TEST_CASE("a chunked loss writes the gradient over the logits of a chunk", "[model]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  framework.loss = LossForm::chunked;
+  const Model model = llama_layer(framework);
+  const ModelOp& loss = first_of(model.output, Function::cross_entropy);
+  CHECK(model.execution.chunks_logits);
+  CHECK(loss.in_place);
+  CHECK(loss.forward_elements == 3 * static_cast<double>(loss.in_features));
+  CHECK(loss.backward_elements == 1);
+  CHECK(loss.saved_fixed_bytes == 0);
+}
+
 // Cast, maximum, subtraction, exponential, sum, division; backward scaling and cast.
 TEST_CASE("Megatron-LM's loss without fusion goes over the logits operation by operation",
           "[model]") {

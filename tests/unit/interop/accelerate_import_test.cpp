@@ -282,7 +282,22 @@ TEST_CASE("TRL, axolotl and LLaMA-Factory: adapters", "[interop]") {
     return refused("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\n" + more, request(8));
   };
   CHECK(refusals("adapter: ia3\n") == Lines{"4:10: is 'ia3'; modelled: lora, qlora"});
-  CHECK(refusals("adapter: lora\nload_in_8bit: true\n").size() == 1);
+  const Layout eight = job("adapter: lora\nload_in_8bit: true\n");
+  CHECK(eight.frozen_format == FrozenFormat::int8);
+  CHECK(eight.outlier_share == 0.001);
+  CHECK(job("finetuning_type: lora\nquantization_bit: 8\n").frozen_format == FrozenFormat::int8);
+  CHECK(refusals("load_in_8bit: true\n").size() == 1);
+  CHECK(refusals("adapter: lora\nquantization_bit: 8\nquantization_method: eetq\n").size() == 1);
+  const Layout dora =
+      job("adapter: lora\npeft_use_dora: true\nlora_modules_to_save: [embed_tokens, lm_head]\n");
+  CHECK(dora.lora_magnitudes);
+  CHECK(dora.trains_embedding);
+  CHECK(dora.trains_head);
+  CHECK_FALSE(job("adapter: lora\nlora_modules_to_save:\n").trains_head);
+  CHECK(refusals("adapter: lora\nlora_modules_to_save: [score]\n").size() == 1);
+  CHECK(
+      job("adapter: lora\nlora_target_modules: [self_attn.o_proj, mlp.down_proj]\n").lora_modules ==
+      std::vector{linear_proj, linear_fc2});
   CHECK(refusals("adapter: lora\nlora_target_modules: [lm_head]\n").size() == 1);
   const Layout sharded = job("adapter: qlora\nfsdp: full_shard auto_wrap\nfsdp_version: 2\n");
   CHECK(sharded.zero_stage == 3);
@@ -291,13 +306,49 @@ TEST_CASE("TRL, axolotl and LLaMA-Factory: adapters", "[interop]") {
   CHECK(refusals("adapter: lora\nfsdp: full_shard auto_wrap\nfsdp_version: 1\n").size() == 1);
 }
 
+TEST_CASE("TRL, axolotl and LLaMA-Factory: Liger's kernels", "[interop]") {
+  const auto job = [](const std::string& more) {
+    return import("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\nadapter: lora\n" + more,
+                  request(8));
+  };
+  const Framework all = job("use_liger_kernel: true\n").framework;
+  CHECK(all.loss == LossForm::chunked);
+  CHECK(all.rms_norm == NormForm::fused);
+  CHECK(all.rotary == RotaryForm::fused);
+  CHECK(all.gate == KernelForm::fused);
+  const Imported one =
+      job("plugins: [axolotl.integrations.liger.LigerPlugin]\n"
+          "liger_fused_linear_cross_entropy: true\n");
+  CHECK(one.framework.loss == LossForm::chunked);
+  CHECK(one.framework.rms_norm == NormForm::eager);
+  CHECK_FALSE(notes(one, "plugins"));
+  CHECK(notes(job("plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n"),
+              "plugins"));
+}
+
+TEST_CASE("TRL and axolotl: how optimizers keep moments", "[interop]") {
+  const auto job = [](const std::string& name) {
+    return import("micro_batch_size: 1\nsequence_len: 1024\nbf16: true\noptimizer: " + name + "\n",
+                  request(8))
+        .layout;
+  };
+  CHECK(job("adamw_bnb_8bit").state_format == StateFormat::bitsandbytes_8bit);
+  CHECK(job("paged_adamw_32bit").state_format == StateFormat::bitsandbytes_32bit);
+  CHECK(job("adamw_torch_4bit").state_format == StateFormat::torchao_4bit);
+  CHECK(job("ademamix_8bit").optimizer == OptimizerKind::ademamix);
+  CHECK(job("paged_lion_8bit").optimizer == OptimizerKind::lion);
+  CHECK(job("adafactor").optimizer == OptimizerKind::adafactor);
+  CHECK(job("adamw_torch_fused").state_format == StateFormat::plain);
+}
+
 TEST_CASE("TRL and axolotl: other optimizers are refused", "[interop]") {
   const auto job = [](const std::string& more) {
     return refused("micro_batch_size: 1\nsequence_len: 1024\n" + more, request(8));
   };
-  CHECK(job("optimizer: paged_adamw_8bit\n") ==
-        Lines{"3:12: paged_adamw_8bit is modelled where adapters alone are trained; else: "
-              "adamw_torch, adamw_torch_fused, sgd, lion_32bit"});
+  CHECK(job("optimizer: galore_adamw\n") ==
+        Lines{"3:12: the optimizer galore_adamw is not modelled; modelled: adamw_torch, "
+              "adamw_torch_fused, adamw_torch_8bit, adamw_torch_4bit, ao_adamw_fp8, "
+              "adamw_bnb_8bit, paged_adamw_32bit, lion, ademamix (32bit, 8bit), adafactor, sgd"});
   CHECK(job("rl: dpo\n").size() == 1);
   CHECK_FALSE(job("fsdp: full_shard wrapped\n").empty());
 }

@@ -255,6 +255,71 @@ TEST_CASE("of QLoRA frozen linears have 4 bits and are made 16 for each use", "[
   CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
 }
 
+TEST_CASE("of LLM.int8 frozen linears have 8 bits and multiply in them", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  const Program sixteen = test::checked_plan(model, layout).programs[0];
+  layout.frozen_format = FrozenFormat::int8;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  double saved = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (op.kind == ModelOpKind::linear)
+        saved += static_cast<double>(op.weights) * (2 - int8_bytes(op.in_features));
+  CHECK(std::abs(static_cast<double>(bytes_of(sixteen, BufferCategory::weights) -
+                                     bytes_of(program, BufferCategory::weights)) -
+                 saved) < 40);
+  // Inputs forward, weights backward: no weight is cast forward.
+  CHECK(count(program, Action::encode) == 2 * (4 * 8 + 4 * 8));
+  CHECK(flops_of(program, Action::forward) < flops_of(sixteen, Action::forward));
+  CHECK(flops_of(program, Action::input_gradient) == flops_of(sixteen, Action::input_gradient));
+  const int before = count(program, Action::forward);
+  layout.outlier_share = 0.01;
+  const Program outliers = test::checked_plan(model, layout).programs[0];
+  CHECK(count(outliers, Action::forward) == before + 2 * (2 * 4 * 8));
+  layout.zero_stage = 3;
+  layout.data_parallel = 2;
+  CHECK(says(layout, model, "lora.base"));
+}
+
+TEST_CASE("DoRA trains a norm for each output, and keeps two outputs more", "[plan][lora]") {
+  const Model model = test::transformer(1);
+  Layout layout = lora();
+  const Program plain = test::checked_plan(model, layout).programs[0];
+  layout.lora_magnitudes = true;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  std::int64_t outputs = 0;
+  for (const Block& layer : model.layers)
+    for (const ModelOp& op : layer.ops)
+      if (op.kind == ModelOpKind::linear) outputs += op.out_features;
+  CHECK(bytes_of(program, BufferCategory::optimizer) ==
+        bytes_of(plain, BufferCategory::optimizer) + 12 * outputs);
+  // Forward two GEMMs and the norms more, backward one kernel.
+  CHECK(count(program, Action::adapt) == count(plain, Action::adapt) + 2 * (4 * 4 * 8));
+  CHECK(flops_of(program, Action::adapt) > flops_of(plain, Action::adapt));
+  layout.lora_dropout = 0.1;
+  CHECK(says(layout, model, "lora.magnitudes"));
+}
+
+TEST_CASE("an embedding and a head that are trained beside adapters", "[plan][lora]") {
+  const Model model = test::llama_of(preset_of(PresetName::transformers).framework);
+  REQUIRE_FALSE(model.tied_embedding);
+  Layout layout = lora();
+  const Program plain = test::checked_plan(model, layout).programs[0];
+  const std::int64_t table = model.vocabulary * model.hidden;
+  const auto more = [&](const Layout& changed, BufferCategory category) {
+    return bytes_of(test::checked_plan(model, changed).programs[0], category) -
+           bytes_of(plain, category);
+  };
+  layout.trains_head = true;
+  CHECK(more(layout, BufferCategory::optimizer) == 12 * table);
+  CHECK(more(layout, BufferCategory::weights) == 2 * table);
+  layout.trains_embedding = true;
+  CHECK(more(layout, BufferCategory::optimizer) == 24 * table);
+  const Model tied = test::transformer(0);
+  if (tied.tied_embedding) CHECK(says(layout, tied, "lora.embedding"));
+}
+
 namespace {
 
 // Two tokens of 256 choices each over 8 experts on `ranks` ranks.
@@ -498,19 +563,30 @@ TEST_CASE("random layouts of fine-tunings give sound plans under every framework
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     Layout layout = test::random_layout(seed);
     layout.lora_rank = seed % 3 == 0 ? 0 : 8;
-    if (seed % 4 == 1 && layout.lora_rank > 0) layout.frozen_format = FrozenFormat::nf4;
+    if (seed % 4 == 1 && layout.lora_rank > 0)
+      layout.frozen_format = seed % 8 == 1 ? FrozenFormat::nf4 : FrozenFormat::int8;
+    layout.lora_magnitudes = layout.lora_rank > 0 && seed % 6 == 1;
+    layout.trains_embedding = layout.lora_rank > 0 && seed % 5 == 1;
+    layout.trains_head = layout.lora_rank > 0 && seed % 5 == 3;
+    if (seed % 11 == 2) layout.state_format = StateFormat::bitsandbytes_8bit;
     if (seed % 5 == 2 && layout.lora_rank > 0) layout.lora_modules = {LoraModule::linear_qkv};
     if (seed % 7 == 3) layout.packed_length = 32;
     if (layout.compute_dtype == DType::fp8 && seed % 2 == 0) layout.compute_dtype = DType::nvfp4;
     if (seed % 3 == 1) layout.first_bf16_layers = layout.last_bf16_layers = 1;
     layout.overlap_tensor_products = false;
-    if (layout.frozen_format == FrozenFormat::nf4 || layout.compute_dtype == DType::bf16) {
+    if (layout.frozen_format != FrozenFormat::as_trained || layout.compute_dtype == DType::bf16) {
       layout.compute_dtype = DType::bf16;
       layout.eight_bit_parameters = false;
       layout.first_bf16_layers = layout.last_bf16_layers = 0;
     }
     if (layout.lora_rank > 0 && layout.recompute == Recompute::operators)
       layout.recompute = Recompute::full;
+    if (layout.lora_rank > 0 && seed % 13 < 4) {
+      layout.recompute = Recompute::full;
+      layout.offload_activations = OffloadTarget::cpu;
+    }
+    if (layout.lora_rank > 0 && layout.zero_stage == 3 && seed % 3 == 1)
+      layout.offload_parameters = layout.offload_optimizer = OffloadTarget::cpu;
     const PresetName name = frameworks[seed % frameworks.size()];
     const Model model = test::llama_of(preset_of(name).framework);
     if (!layout_problems(layout, model).empty()) continue;
