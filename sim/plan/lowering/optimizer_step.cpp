@@ -176,12 +176,7 @@ void OptimizerStep::optimizer_step() {
   }
   const UnscaledStates unscaled = unscaled_states(layout_);
   launches += unscaled.launches * static_cast<int>(store_.parameters.size());
-  if (layout_.optimizer == OptimizerKind::lamb)
-    launches = lamb_launches(layout_) * static_cast<int>(store_.parameters.size());
-  if (layout_.optimizer == OptimizerKind::adafactor)
-    launches = adafactor_launches(layout_) * trained_tensors();
-  // bitsandbytes (optim/optimizer.py, step) and torchao (optim/adam.py) go tensor by tensor.
-  if (layout_.state_format != StateFormat::plain) launches = trained_tensors();
+  if (const std::optional<int> own = launches_by_tensor()) launches = *own;
   builder_.add_kernel(context_.memory_pass(bytes, OpKind::optimizer, DType::fp32, launches),
                       Stream::compute, Pass::optimizer,
                       context_.label(word(layout_.optimizer).data()), {Action::adam});
@@ -190,22 +185,31 @@ void OptimizerStep::optimizer_step() {
   if (layout_.optimizer == OptimizerKind::muon)
     MuonStep{context_, store_}.update([&] { touch_gradients(Access::read); },
                                       [&] { write_updated_state(); });
-  if (unscaled.states > 0) {
-    const BufferId temporary = builder_.buffer(
-        Bytes{std::int64_t{4} * unscaled.states * largest_group()}, BufferCategory::optimizer);
-    builder_.writes(temporary, Role::workspace);
-    builder_.frees(temporary, Role::workspace);
-  }
-  if (layout_.optimizer == OptimizerKind::adafactor) {
-    const std::int64_t each = adafactor_scratch(layout_, gradient);
-    const BufferId temporary =
-        builder_.buffer(Bytes{each * largest_tensor()}, BufferCategory::optimizer);
-    builder_.writes(temporary, Role::workspace);
-    builder_.frees(temporary, Role::workspace);
-  }
+  take_scratch(std::int64_t{4} * unscaled.states * largest_group());
+  if (layout_.optimizer == OptimizerKind::adafactor)
+    take_scratch(adafactor_scratch(layout_, gradient) * largest_tensor());
   if (offloaded > 0) host_.update();
   local_steps_.end();
   gather_updated();
+}
+
+// Of optimizers that go tensor by tensor: LAMB, Adafactor, those of bitsandbytes
+// (optim/optimizer.py, step) and of torchao (optim/adam.py).
+std::optional<int> OptimizerStep::launches_by_tensor() const {
+  if (layout_.state_format != StateFormat::plain) return trained_tensors();
+  if (layout_.optimizer == OptimizerKind::lamb)
+    return lamb_launches(layout_) * static_cast<int>(store_.parameters.size());
+  if (layout_.optimizer == OptimizerKind::adafactor)
+    return adafactor_launches(layout_) * trained_tensors();
+  return std::nullopt;
+}
+
+// What the update takes while it runs.
+void OptimizerStep::take_scratch(std::int64_t bytes) {
+  if (bytes == 0) return;
+  const BufferId temporary = builder_.buffer(Bytes{bytes}, BufferCategory::optimizer);
+  builder_.writes(temporary, Role::workspace);
+  builder_.frees(temporary, Role::workspace);
 }
 
 // Those that update together. Of servers that update, the GPUs of a worker.

@@ -2,6 +2,8 @@
 // weights.
 #pragma once
 
+#include <optional>
+
 #include "sim/plan/lowering/host_optimizer.hpp"
 #include "sim/plan/lowering/local_steps.hpp"
 #include "sim/plan/lowering/unscaled_states.hpp"
@@ -38,6 +40,8 @@ class OptimizerStep : StagePart {
   std::int64_t owned_elements() const;
   std::int64_t all_elements() const;
   std::int64_t rest_of_muon() const;
+  std::optional<int> launches_by_tensor() const;
+  void take_scratch(std::int64_t bytes);
   int trained_tensors() const;
   std::int64_t largest_tensor() const;  // in elements
   std::int64_t moments_in_blocks() const;

@@ -148,6 +148,7 @@ struct ShardedOp {
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
   bool splits_loss = false;    // a rank has the logits of its classes only
+  bool ends_gradient = false;  // frozen, and nothing in front of the first layer is trained
   Bytes input{};               // in its region: divided as TensorSplit says
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
@@ -160,8 +161,6 @@ struct ShardedOp {
   Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;         // elements held by a tensor rank
   std::int64_t frozen_parameters = 0;  // beside `parameters`: held, and not trained
-  bool ends_gradient =
-      false;  // frozen: at the head of the first layer, nothing before it is trained
   std::optional<LowRankAdapter> adapter;
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
   // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.
