@@ -82,6 +82,7 @@ std::vector<Key> fabric() {
       count_key("fabric.leaves_per_pod", {1, most_nodes}, "leaves", "3 levels: leaves of a pod"),
       factor_key("fabric.pod_oversubscription", {1, 1000}, "3 levels: over-subscription of spines"),
       flag_key("fabric.every_switch", "model each spine switch by itself"),
+      flag_key("fabric.separate_rails", "rail_optimised: each rail has spines of its own"),
       count_key("fabric.groups", {1, 4096}, "groups", "dragonfly: groups"),
       count_key("fabric.routers_per_group", {1, 256}, "routers", "dragonfly: routers of a group"),
       count_key("fabric.global_links_per_router", {1, 256}, "links",

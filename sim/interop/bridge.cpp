@@ -167,6 +167,23 @@ void fill_provider(const ObjectReader& root, MegatronConfig& config) {
     read_setting(tokenizer->object(), "vocab_size", config.vocab_size);
 }
 
+// Of multi-token prediction, the layers of a depth.
+void read_depths(const MegatronConfig& config, TransformerShape& shape) {
+  if (shape.mtp_layers == 0) return;
+  shape.mtp_repeated = config.mtp_repeated.value_or(false);
+  shape.mtp_sixteen_bits = config.mtp_in_bf16.value_or(false);
+  if (config.mtp_pattern && shape.hybrid.exists()) {
+    shape.mtp_kinds.clear();
+    for (const char letter : *config.mtp_pattern)
+      if (!append_letter(shape.mtp_kinds, letter) && config.mtp_pattern.place)
+        return config.mtp_pattern.place->problem(
+            fmt::format("has a layer '{}'; modelled: M, G, *, -, E", letter));
+  }
+  const std::string problem = mtp_problem(shape);
+  if (!problem.empty() && config.mtp_layers.place)
+    config.mtp_layers.place->problem(problem + " (model.mtp_hybrid_override_pattern)");
+}
+
 // What a recipe changes of a model that is known by its name.
 void change_model(MegatronConfig& config, ImportRequest& request) {
   namespace limits = transformer_limits;
@@ -181,6 +198,7 @@ void change_model(MegatronConfig& config, ImportRequest& request) {
   };
   TransformerShape& shape = *request.model;
   take(config.mtp_layers, 0, 16, shape.mtp_layers);
+  read_depths(config, shape);
   if (!config.hidden_size) {
     take(config.vocab_size, 1, limits::rows, shape.vocabulary);
     if (!shape.hybrid.exists())

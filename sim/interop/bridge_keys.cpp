@@ -19,8 +19,6 @@ constexpr std::array model_keys{
              "layers of different kinds are not modelled"},
     KnownKey{"freeze_language_model", refused, "", "frozen parameters are not modelled"},
     KnownKey{"freeze_vision_*"},
-    KnownKey{"mtp_use_repeated_layer", noted, "",
-             "each depth of multi-token prediction is modelled with weights of its own"},
     KnownKey{"enable_mhc_connections", refused, "", "not modelled"},
     KnownKey{"fp8_output_proj", noted, "", "the head is modelled in 16 bits"},
     KnownKey{"fp8_wgrad", refused, "true",

@@ -81,9 +81,7 @@ class HybridReader : private SettingProblems {
       problem(given_pattern(config_), "has a layer '{}'; modelled: M, G, *, -, E", letter);
       return;
     }
-    if (given_pattern(config_).value_or("").find('/') != std::string::npos || shape_.mtp_layers > 0)
-      problem(given_pattern(config_),
-              "multi-token prediction is not modelled with a pattern of layers");
+    depths();
     Experts& experts = shape_.experts;
     if (experts.count > 0) {
       experts.first_layer = 0;
@@ -93,6 +91,30 @@ class HybridReader : private SettingProblems {
     if (!shape_.hybrid.has(FeedForward::mlp)) shape_.feed_forward = 0;
     if (shape_.hybrid.has(Mixer::mamba2)) mamba2();
     if (shape_.hybrid.has(Mixer::gated_delta_net)) delta_net();
+  }
+
+  // Behind the main pattern: a slash and the letters of a depth, for each depth the same
+  // (hybrid_layer_allocation.py, parse_hybrid_pattern). Or --mtp-hybrid-override-pattern.
+  void depths() {
+    const std::string all = given_pattern(config_).value_or("");
+    const std::size_t slash = all.find('/');
+    const bool apart = slash == std::string::npos;
+    if (apart && !config_.mtp_pattern && shape_.mtp_layers == 0) return;
+    const Text& place = apart ? config_.mtp_pattern : given_pattern(config_);
+    const std::string tail = apart ? config_.mtp_pattern.value_or("") : all.substr(slash + 1);
+    const std::string one = tail.substr(0, tail.find('/'));
+    std::int64_t count = 1;
+    for (std::size_t at = one.size(); at < tail.size(); at += one.size() + 1, ++count)
+      if (tail.compare(at, one.size() + 1, "/" + one) != 0)
+        return problem(place, "has depths of multi-token prediction that differ: '{}'", tail);
+    if (one.empty())
+      return problem(apart ? given_pattern(config_) : place,
+                     "needs the letters of a depth of multi-token prediction");
+    if (!apart) shape_.mtp_layers = count;
+    for (const char letter : one)
+      if (!append_letter(shape_.mtp_kinds, letter))
+        return problem(place, "has a layer '{}'; modelled: M, G, *, -, E", letter);
+    if (shape_.mtp_layers > 16) problem(place, "has {} depths; allowed: 0 to 16", count);
   }
 
   void mamba2() {
@@ -166,7 +188,8 @@ class HybridReader : private SettingProblems {
 
   void finish(const Text& place) {
     if (const std::string wrong = hybrid_problem(shape_); !wrong.empty())
-      problem(place, "{}", wrong);
+      return problem(place, "{}", wrong);
+    if (const std::string wrong = mtp_problem(shape_); !wrong.empty()) problem(place, "{}", wrong);
   }
 
   const MegatronConfig& config_;
@@ -193,7 +216,9 @@ class HybridWriter {
     delta_net();
     const std::string pattern = pattern_of(shape_.hybrid.layers);
     if (pattern.empty()) return by_lists();
-    config_.hybrid_layer_pattern = pattern;
+    config_.hybrid_layer_pattern = pattern + depths();
+    if (shape_.mtp_layers == 0 && !shape_.mtp_kinds.empty())
+      config_.mtp_pattern = pattern_of(shape_.mtp_kinds);
     config_.spec = std::string{stack_spec};
     config_.expert_layers = Text{};
   }
@@ -224,6 +249,14 @@ class HybridWriter {
     config_.linear_key_head_dim = net.key_dim;
     config_.linear_value_head_dim = net.value_dim;
     config_.linear_conv_kernel_dim = net.convolution;
+  }
+
+  std::string depths() const {
+    std::string text;
+    if (shape_.mtp_kinds.empty()) return text;
+    for (std::int64_t depth = 0; depth < shape_.mtp_layers; ++depth)
+      text += "/" + pattern_of(shape_.mtp_kinds);
+    return text;
   }
 
   void by_lists() {

@@ -44,6 +44,9 @@ struct MegatronConfig {
   Whole num_layers, hidden_size, ffn_hidden_size, num_attention_heads, num_query_groups,
       kv_channels, seq_length, max_position_embeddings, vocab_size;
   Whole mtp_layers;
+  Text mtp_pattern;   // letters of a depth, as in a hybrid model's pattern
+  Flag mtp_repeated;  // all depths have the parameters of the first
+  Flag mtp_in_bf16;
   Text normalization, position_embedding_type;
   Flag swiglu, squared_relu, quick_geglu;  // neither: GELU
   Text activation;  // in place of these: gelu, geglu, quick_geglu, swiglu, squared_relu
@@ -148,6 +151,10 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--add-qkv-bias", {"model.add_qkv_bias"}}, c.add_qkv_bias);
   visit(Spelling{"--qk-layernorm", {"model.qk_layernorm"}}, c.qk_layernorm);
   visit(Spelling{"--mtp-num-layers", {"model.mtp_num_layers"}}, c.mtp_layers);
+  visit(Spelling{"--mtp-hybrid-override-pattern", {"model.mtp_hybrid_override_pattern"}},
+        c.mtp_pattern);
+  visit(Spelling{"--mtp-use-repeated-layer", {"model.mtp_use_repeated_layer"}}, c.mtp_repeated);
+  visit(Spelling{"--keep-mtp-spec-in-bf16", {"model.keep_mtp_spec_in_bf16"}}, c.mtp_in_bf16);
   visit(Spelling{"--position-embedding-type", {"model.position_embedding_type"}},
         c.position_embedding_type);
   visit(Spelling{"--max-position-embeddings", {}}, c.max_position_embeddings);

@@ -83,6 +83,8 @@ class Writer {
     config_.qk_layernorm = shape_.qk_norm;
     config_.share_embeddings = shape_.tied_head;
     if (shape_.mtp_layers > 0) config_.mtp_layers = shape_.mtp_layers;
+    if (shape_.mtp_repeated) config_.mtp_repeated = true;
+    if (shape_.mtp_sixteen_bits) config_.mtp_in_bf16 = true;
   }
 
   // What newer families have besides, for which the importer of Megatron-LM's files has no flags.

@@ -112,6 +112,8 @@ class ModelReader : private SettingProblems {
     shape_.qk_norm = config_.qk_layernorm.value_or(false);
     shape_.tied_head = config_.share_embeddings.value_or(true);
     shape_.mtp_layers = config_.mtp_layers.value_or(0);
+    shape_.mtp_repeated = config_.mtp_repeated.value_or(false);
+    shape_.mtp_sixteen_bits = config_.mtp_in_bf16.value_or(false);
     if (shape_.mtp_layers < 0 || shape_.mtp_layers > 16)
       problem(config_.mtp_layers, "is {}; allowed: 0 to 16", shape_.mtp_layers);
     // Megatron-LM's defaults are 0.1.

@@ -165,22 +165,38 @@ void append_mtp_input(Block& block, const TransformerShape& shape, const std::st
                                 shape.hidden, false));
 }
 
-// A depth of multi-token prediction (Megatron-LM, core/transformer/multi_token_prediction.py,
-// MultiTokenPredictionLayer): a layer of the kind of the last one, a norm, the head's product once
-// more, a loss. Its head has no parameters of its own; as the stage that has it holds a copy of the
-// embedding's table (core/models/gpt/gpt_model.py, `mtp_process`), it is counted as one that is
-// tied to it.
-void append_mtp(Block& block, const TransformerShape& shape, std::int64_t depth) {
-  const std::string prefix = shape.mtp_layers > 1 ? fmt::format("mtp.{}.", depth) : "mtp.";
-  append_mtp_input(block, shape, prefix);
+void append_layer(Block& block, Block layer, const std::string& prefix) {
   const auto first = static_cast<int>(block.ops.size());
-  Block layer = numbered_layer(shape, shape.layers - 1);
   for (ModelOp& op : layer.ops) {
     op.name = prefix + op.name;
     if (op.residual_of >= 0) op.residual_of += first;
     if (op.starts_from >= 0) op.starts_from += first;
     block.ops.push_back(std::move(op));
   }
+}
+
+// Has the parameters of another operator of the block. The engine does not execute such ones.
+void share(ModelOp& op, std::size_t with) {
+  if (op.weights + op.biases == 0) return;
+  op.weights = op.biases = 0;
+  op.shares_with = static_cast<int>(with);
+  op.function = Function::none;
+}
+
+// A depth of multi-token prediction (Megatron-LM, core/transformer/multi_token_prediction.py,
+// MultiTokenPredictionLayer): a layer of the kind of the last one, or those of a pattern
+// (HybridStack), a norm, the head's product once more, a loss. With mtp_use_repeated_layer the same
+// one at every depth. Its head has no parameters of its own; as the stage that has it holds a copy
+// of the embedding's table (core/models/gpt/gpt_model.py, `mtp_process`), it is counted as one that
+// is tied to it.
+void append_mtp(Block& block, const TransformerShape& shape, std::int64_t depth) {
+  const std::string prefix = shape.mtp_layers > 1 ? fmt::format("mtp.{}.", depth) : "mtp.";
+  const std::size_t begin = block.ops.size();
+  append_mtp_input(block, shape, prefix);
+  if (shape.mtp_kinds.empty()) append_layer(block, numbered_layer(shape, shape.layers - 1), prefix);
+  for (std::size_t i = 0; i < shape.mtp_kinds.size(); ++i)
+    append_layer(block, transformer_layer(shape, shape.mtp_kinds[i]),
+                 shape.mtp_kinds.size() > 1 ? fmt::format("{}{}.", prefix, i) : prefix);
   block.ops.push_back(norm_op(shape, prefix + "final_norm"));
   ModelOp head = vocabulary_head_op(shape);
   head.name = prefix + "head";
@@ -191,6 +207,11 @@ void append_mtp(Block& block, const TransformerShape& shape, std::int64_t depth)
   ModelOp loss = cross_entropy_op(TensorSplit::vocabulary, shape.vocabulary);
   loss.name = prefix + "cross_entropy";
   block.ops.push_back(loss);
+  for (std::size_t i = begin; i < block.ops.size(); ++i) {
+    if (is_linear_of_layer(block.ops[i])) block.ops[i].sixteen_bits = shape.mtp_sixteen_bits;
+    if (shape.mtp_repeated && depth > 0)
+      share(block.ops[i], i - static_cast<std::size_t>(depth) * (block.ops.size() - begin));
+  }
 }
 
 // BERT (Devlin et al. 2019; transformers' BertLMPredictionHead): dense, activation, norm, then the

@@ -40,16 +40,20 @@ GatedDeltaNet read_delta_net(const ObjectReader& from) {
   return net;
 }
 
-void read_pattern(const ObjectReader& in, TransformerShape& shape) {
-  const std::string pattern = in.text("layer_pattern");
-  for (const char letter : pattern) {
-    if (append_letter(shape.hybrid.layers, letter)) continue;
-    in.problem("layer_pattern",
-               fmt::format("unknown letter '{}'; known: M (mamba2), G (gated_delta_net), * "
-                           "(attention), - (mlp), E (experts)",
-                           letter));
-    return;
+// False where a letter is unknown.
+bool read_letters(const ObjectReader& in, const char* key, std::vector<LayerKind>& layers) {
+  for (const char letter : in.text(key)) {
+    if (append_letter(layers, letter)) continue;
+    in.problem(key, fmt::format("unknown letter '{}'; known: M (mamba2), G (gated_delta_net), * "
+                                "(attention), - (mlp), E (experts)",
+                                letter));
+    return false;
   }
+  return true;
+}
+
+void read_pattern(const ObjectReader& in, TransformerShape& shape) {
+  if (!read_letters(in, "layer_pattern", shape.hybrid.layers)) return;
   const auto count = static_cast<std::int64_t>(shape.hybrid.layers.size());
   if (count != shape.layers)
     in.problem("layer_pattern",
@@ -132,9 +136,12 @@ void read_hybrid(const ObjectReader& in, TransformerShape& shape) {
                       "\"layer_pattern\" and \"layer_kinds\" say the same: give one");
   if (in.has("layer_pattern")) read_pattern(in, shape);
   if (in.has("layer_kinds")) read_kinds(in, shape);
+  if (in.has("mtp_pattern")) read_letters(in, "mtp_pattern", shape.mtp_kinds);
 }
 
 void check_hybrid(const ObjectReader& in, const TransformerShape& shape) {
+  if (const std::string problem = mtp_problem(shape); !problem.empty())
+    in.problem(in.has("mtp_pattern") ? "mtp_pattern" : "mtp_layers", problem);
   const char* key = in.has("layer_pattern") ? "layer_pattern"
                     : in.has("layer_kinds") ? "layer_kinds"
                     : in.has("mamba2")      ? "mamba2"
@@ -197,10 +204,26 @@ std::string hybrid_problem(const TransformerShape& shape) {
       return shape.latent.exists()
                  ? "kv_heads of a layer does not go with latent_attention"
                  : fmt::format("{} kv_heads do not divide {} heads", kind.kv_heads, shape.heads);
-  const LayerKind& last = hybrid.layers.back();
-  const bool whole = last.mixer != Mixer::none && last.feed_forward != FeedForward::none;
-  if (shape.mtp_layers > 0 && !whole)
-    return "\"mtp_layers\" adds layers as the last one, which has one part alone: not modelled";
+  return {};
+}
+
+std::string mtp_problem(const TransformerShape& shape) {
+  const Hybrid& hybrid = shape.hybrid;
+  if (shape.mtp_layers == 0) return {};
+  if (shape.mtp_kinds.empty()) {
+    if (!hybrid.exists()) return {};
+    const LayerKind& last = hybrid.layers.back();
+    const bool whole = last.mixer != Mixer::none && last.feed_forward != FeedForward::none;
+    return whole ? ""
+                 : "\"mtp_layers\" adds a layer as the last one, which has one part alone: "
+                   "give \"mtp_pattern\"";
+  }
+  if (!hybrid.exists()) return "\"mtp_pattern\" goes with \"layer_pattern\" or \"layer_kinds\"";
+  for (const LayerKind& kind : shape.mtp_kinds)
+    if ((kind.mixer == Mixer::mamba2 && !hybrid.mamba.exists()) ||
+        (kind.mixer == Mixer::gated_delta_net && !hybrid.delta_net.exists()) ||
+        (kind.feed_forward == FeedForward::experts && shape.experts.count == 0))
+      return "\"mtp_pattern\" has a layer whose sizes no other one gives";
   return {};
 }
 

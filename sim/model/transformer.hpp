@@ -48,6 +48,8 @@ void append_experts(Block& block, const TransformerShape& shape);
 bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern);
 // What is wrong with the layers of a hybrid model, or nothing.
 std::string hybrid_problem(const TransformerShape& shape);
+// The same of the layers of multi-token prediction.
+std::string mtp_problem(const TransformerShape& shape);
 // What is wrong with the number and the sizes of a shape's experts, or nothing.
 std::string experts_problem(const TransformerShape& shape);
 std::string expert_groups_problem(const Experts& experts);

@@ -250,6 +250,8 @@ void read_text_input(const ObjectReader& in, TransformerShape& shape) {
 
 void read_mtp_layers(const ObjectReader& in, TransformerShape& shape) {
   shape.mtp_layers = in.integer_or("mtp_layers", 0, {.min = 0, .max = 16});
+  shape.mtp_repeated = in.boolean_or("mtp_repeated", false);
+  shape.mtp_sixteen_bits = in.boolean_or("mtp_sixteen_bits", false);
   if (shape.mtp_layers == 0) return;
   if (shape.head != Head::language_model || shape.has_image())
     in.problem("mtp_layers", "\"mtp_layers\" goes with \"head: language_model\" over text only");

@@ -192,6 +192,9 @@ struct TransformerShape {
   // Depths of multi-token prediction (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2): each is one
   // more layer behind the last one, on the sum of two norms' products, and one more loss.
   std::int64_t mtp_layers = 0;
+  std::vector<LayerKind> mtp_kinds;  // the layers of a depth; empty: one like the last layer
+  bool mtp_repeated = false;         // every depth runs the layers of the first, and its parameters
+  bool mtp_sixteen_bits = false;     // its linears stay in 16 bits
 
   Experts experts;
   LatentAttention latent;

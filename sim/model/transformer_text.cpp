@@ -64,6 +64,9 @@ void add_family_lines(const TransformerShape& shape, const Line& line) {
   flag("logit_scale", shape.logit_scale);
   flag("logit_softcap", shape.logit_softcap);
   if (shape.mtp_layers > 0) line(2, "mtp_layers", shape.mtp_layers);
+  if (!shape.mtp_kinds.empty()) line(2, "mtp_pattern", yaml_quoted(pattern_of(shape.mtp_kinds)));
+  flag("mtp_repeated", shape.mtp_repeated);
+  flag("mtp_sixteen_bits", shape.mtp_sixteen_bits);
 }
 
 }  // namespace

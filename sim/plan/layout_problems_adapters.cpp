@@ -30,6 +30,7 @@ class AdapterChecker {
     eight_bits();
     magnitudes();
     trained_whole();
+    repeated_layers();
     orders();
     frameworks();
     experts();
@@ -84,6 +85,14 @@ class AdapterChecker {
     if (model_.execution.operation_fuser) refuse("framework.operation_fuser", "false");
     if (is_quantized(layout_.compute_dtype))
       refuse(fmt::format("{} products", word(layout_.compute_dtype)), "bf16, fp16");
+  }
+
+  void repeated_layers() {
+    if (model_.shape && model_.shape->mtp_repeated && model_.shape->mtp_layers > 1)
+      list_.problem("lora.rank",
+                    "{} runs a layer of multi-token prediction more than once, which is not "
+                    "modelled with adapters; allowed: 0",
+                    model_.name);
   }
 
   void trained_whole() {

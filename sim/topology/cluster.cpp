@@ -146,7 +146,7 @@ class NetworkRouter {
     const int exit = pair.relay >= 0 ? pair.relay : from_.gpu;
     if (out_.gpu_to_network[at(exit, nics_, pair.out)].empty()) return false;
     if (in_.network_to_gpu[at(to_.gpu, nics_, pair.in)].empty()) return false;
-    if (!data_.fabric.has_dead_links()) return true;
+    if (!data_.fabric.has_dead_links() && !data_.fabric.separate_rails) return true;
     std::vector<Hop> ignored;
     return fabric_path(pair, ignored);
   }

@@ -82,6 +82,9 @@ void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
     spec.pod_oversubscription = reader.real_or("pod_oversubscription", 1, {.min = 1, .max = 1000});
   }
   spec.every_switch = reader.boolean_or("every_switch", spec.routing == Routing::hash);
+  spec.separate_rails = reader.boolean_or("separate_rails", false);
+  if (spec.separate_rails && spec.kind != FabricKind::rail_optimised)
+    reader.problem("separate_rails", "separate_rails goes with kind: rail_optimised");
   if (spec.routing == Routing::hash && !spec.every_switch)
     reader.problem("every_switch", "routing by hash picks one spine, so every_switch must be true");
 }

@@ -51,7 +51,7 @@ void Fabric::connect(std::uint32_t a, std::uint32_t b, Link link, int bundled,
 }
 
 // A tree is recognised by its shape: links come in pairs, every switch but the roots has one link
-// to a switch of a later tier, and all roads end in one root.
+// to a switch of a later tier, and all roads end in one root, or in one of each rail.
 void Fabric::finish() {
   alive_.assign(links.size(), true);
   std::vector<std::uint32_t> up(switches, no_link);
@@ -70,8 +70,9 @@ void Fabric::finish() {
     else
       depth[s] = static_cast<std::uint8_t>(depth[links[up[s]].to] + 1);
   }
-  if (roots > 1 || (kind != FabricKind::flat && kind != FabricKind::fat_tree &&
-                    kind != FabricKind::rail_optimised && kind != FabricKind::sites))
+  if ((roots > 1 && !separate_rails) ||
+      (kind != FabricKind::flat && kind != FabricKind::fat_tree &&
+       kind != FabricKind::rail_optimised && kind != FabricKind::sites))
     return;
   up_ = std::move(up);
   down_ = std::move(down);
@@ -103,7 +104,7 @@ bool Fabric::tree_path(std::uint32_t from, std::uint32_t to, std::vector<Hop>& h
     // The deeper of the two climbs; of two equally deep ones, both do in turn.
     if (depth_[from] >= depth_[to]) {
       const std::uint32_t link = up_[from];
-      if (!alive_[link]) return false;
+      if (link == no_link || !alive_[link]) return false;
       hops.push_back({LinkId{link}, whole_share});
       from = links[link].to;
     } else {

@@ -65,6 +65,7 @@ class Fabric {
   // Where NIC n of a node attaches: switch (node / nodes_per_switch) * rails + rail_of_nic[n].
   int nodes_per_switch = 1;
   int rails = 1;
+  bool separate_rails = false;  // no path from one to another
   std::vector<int> rail_of_nic;
   std::string shape;  // one line for describe()
 

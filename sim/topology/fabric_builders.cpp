@@ -66,7 +66,9 @@ void connect_up(Fabric& fabric, const FabricSpec& spec, std::uint32_t child, std
 
 // Leaves with their spines. `rails` leaves serve each group of nodes; spine blocks of three-level
 // fabrics serve leaves_per_pod leaves: of all rails where rails are mixed (fat tree has one), of
-// one rail in a rail-optimised fabric.
+// one rail in a rail-optimised fabric. Rails that are separate have spines and cores of their own:
+// rail-only networks (Wang et al. 2023, arXiv:2307.12169) and fat trees of several planes
+// (Zhao et al. 2025, arXiv:2505.09343, section 5.1).
 void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) {
   const int rails = fabric.rails;
   const int groups = pieces(nodes, spec.nodes_per_switch);
@@ -81,10 +83,14 @@ void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) 
   fabric.shape += fmt::format(", {} uplinks each ({:g}:1)", up, spec.oversubscription);
   if (groups * rails == 1) return;  // one leaf: nothing to climb to
   const int spines = spec.every_switch ? up : 1;
+  const int planes = spec.separate_rails ? rails : 1;
+  fabric.separate_rails = planes > 1;
+  if (planes > 1) fabric.shape += ", each rail by itself";
+  if (planes > 1 && groups == 1) return;
   if (spec.levels == 2) {
-    const std::uint32_t spine = fabric.add_tier("spine", as_unsigned(spines));
+    const std::uint32_t spine = fabric.add_tier("spine", as_unsigned(planes * spines));
     for (int l = 0; l < groups * rails; ++l)
-      connect_up(fabric, spec, leaf + as_unsigned(l), spine, up);
+      connect_up(fabric, spec, leaf + as_unsigned(l), spine + as_unsigned(l % planes * spines), up);
     return;
   }
   const int pods = pieces(groups, spec.leaves_per_pod);
@@ -99,17 +105,18 @@ void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) 
                  spine + as_unsigned(((g / spec.leaves_per_pod) * rails + r) * spines), up);
   fabric.shape += fmt::format(", {} spine blocks of {} leaves ({:g}:1)", pods * rails,
                               spec.leaves_per_pod, spec.pod_oversubscription);
-  if (pods * rails == 1) return;
+  if (pods * rails == planes) return;
   // Core switch (i, j) joins spine i of every block by its j-th uplink, as in a folded Clos.
   const int cores = spec.every_switch ? up * pod_up : 1;
-  const std::uint32_t core = fabric.add_tier("core", as_unsigned(cores));
+  const std::uint32_t core = fabric.add_tier("core", as_unsigned(planes * cores));
   for (int b = 0; b < pods * rails; ++b)
     for (int s = 0; s < spines; ++s) {
       const std::uint32_t from = spine + as_unsigned(b * spines + s);
+      const std::uint32_t own = core + as_unsigned(b % planes * cores);
       if (spec.every_switch)
-        connect_up(fabric, spec, from, core + as_unsigned(s * pod_up), pod_up);
+        connect_up(fabric, spec, from, own + as_unsigned(s * pod_up), pod_up);
       else
-        connect_up(fabric, spec, from, core, up * pod_up);
+        connect_up(fabric, spec, from, own, up * pod_up);
     }
 }
 

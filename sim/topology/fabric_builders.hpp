@@ -13,7 +13,8 @@ namespace sim {
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   Routing routing = Routing::spread;
-  bool every_switch = false;  // spines one by one instead of bundled
+  bool every_switch = false;    // spines one by one instead of bundled
+  bool separate_rails = false;  // each has spines of its own: no path from one to another
   int levels = 2;
   int nodes_per_switch = 1;
   int leaves_per_pod = 0;

@@ -90,7 +90,7 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
   tensors_.wait_for(gradient);
   tensors_.wait_for(residual);
   const OpId done = emit_.compute(frame, i, work.backward, work.name, Action::backward);
-  const Place& own = store_.parameters[site(frame, i)].own;
+  const Place& own = store_.parameters[site(frame, i)].vector();
   // A table that was added takes no part in the gradient of the sum.
   const bool adds_table = op.op->kind == ModelOpKind::elementwise && op.op->weights > 0;
   const bool in_place = op.op->in_place && gradient.exists();

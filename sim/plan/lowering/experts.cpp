@@ -81,7 +81,7 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
                   Action::weight_gradient);
     tensors_.drop(scores, Role::gradient);
     tensors_.release(saved.input, Role::input);
-    const Place& own = store_.parameters[site(frame, i)].own;
+    const Place& own = store_.parameters[site(frame, i)].vector();
     sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
   }
   reduction_.gradient_ready(frame, i);

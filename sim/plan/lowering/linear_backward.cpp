@@ -225,7 +225,7 @@ void LinearBackward::weight_gradient(Frame& frame, std::size_t i, const Value& g
     } else {
       tensors_.read(gradient, Role::gradient);
     }
-    builder_.writes(store_.buckets[parameters.own.bucket].gradient, Role::weight_gradient);
+    builder_.writes(store_.buckets[parameters.vector().bucket].gradient, Role::weight_gradient);
   }
   if (work.encode_saved != none) {
     emit_.compute(frame, i, work.encode_saved, work.encode_name, Action::encode);

@@ -246,7 +246,7 @@ int OptimizerStep::trained_tensors() const {
   std::int64_t tensors = 0;
   for (const StageBlock& block : context_.blocks)
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
-      if (op.parameters + op.tied_parameters == 0) continue;
+      if (op.parameters + op.tied_parameters == 0 || op.op->shares_with >= 0) continue;
       const std::int64_t apart = op.adapter ? op.adapter->down.n / op.adapter->up.k : 0;
       const auto whole = std::max<std::size_t>(1, op.weight_gradient_apart.size());
       const int factors = layout_.lora_magnitudes ? 3 : 2;

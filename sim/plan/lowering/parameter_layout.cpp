@@ -66,7 +66,7 @@ void ParameterLayout::make_parameters() {
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
       parameters.frozen_bytes = frozen_bytes(op, parameters.own.bytes_each);
       if (op.adapter) parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
-      if (op.encoded_elements > 0 && !op.encodes_weight_each_time)
+      if (op.encoded_elements > 0 && !op.encodes_weight_each_time && op.op->shares_with < 0)
         parameters.encoded_bytes = encoded_bytes(op, orders_beside(eight_bits, both_orders));
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
@@ -74,6 +74,11 @@ void ParameterLayout::make_parameters() {
             model_.model->tied_embedding && over_stages && !layout_.trains_adapters();
       }
       if (op.tied_parameters == 0) continue;
+      if (op.op->shares_with >= 0) {
+        parameters.table.elements = op.tied_parameters;
+        parameters.same_as = block.first_op + static_cast<std::uint32_t>(op.op->shares_with);
+        continue;
+      }
       if (layout_.trains_adapters()) {
         if (table == none)
           parameters.frozen_bytes += op.tied_parameters * bytes_of(layout_.activation_dtype);

@@ -20,13 +20,15 @@ struct Place {
 
 // Parameters of an operator of the stage: its own, and the table that a tied head shares.
 struct Parameters {
-  Place own, table;
+  Place own, table;  // the latter also of all that an operator shares with an earlier one
   std::uint32_t same_as = none;     // the operator of the stage that holds the table; none: a copy
   bool shared_over_stages = false;  // a table that the first and the last stage hold
   BufferId encoded{none};  // 8-bit copy, unless stored so, and its transpose, made once per step
   std::int64_t encoded_bytes = 0;
   std::int64_t frozen_bytes = 0;  // of what is not trained
   const Place& matrix() const { return table.elements > 0 ? table : own; }
+  // Of what is no matrix: biases, scales of a norm.
+  const Place& vector() const { return own.elements > 0 ? own : table; }
 };
 
 // CompressionPlan (compression_work.hpp) in the tables of the program.

@@ -277,7 +277,7 @@ CastPass cast_of_input_again(EightBit software, DType compute) {
 }
 
 bool is_quantized(const ModelOp& op, const Layout& layout) {
-  return is_quantized(layout.compute_dtype) && is_linear_of_layer(op);
+  return is_quantized(layout.compute_dtype) && is_linear_of_layer(op) && !op.sixteen_bits;
 }
 
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout) {

@@ -439,6 +439,20 @@ ShardedOp shard_held(Region region, const Block& block, const ModelOp& op) {
 
 }  // namespace
 
+namespace {
+
+// Of operators that have those of an earlier one: they are there, cast and summed, once.
+void share_parameters(ShardedBlock& sharded) {
+  for (ShardedOp& op : sharded.ops) {
+    if (op.op->shares_with < 0) continue;
+    op.tied_parameters = sharded.ops[static_cast<std::size_t>(op.op->shares_with)].parameters;
+    op.tensor_summed = 0;
+    if (!op.encodes_weight_each_time) op.encode_weight.reset();
+  }
+}
+
+}  // namespace
+
 ShardedBlock shard_block(const Region& region, const Block& block) {
   ShardedBlock sharded;
   sharded.block = &block;
@@ -457,6 +471,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     rescale_gradients(region, block, sharded.ops.size() - 1, to);
     if (region.layout->trains_adapters()) freeze(own, block, to);
   }
+  share_parameters(sharded);
   if (region.model->execution.chunks_logits) chunk_logits(region, sharded);
   fuse_activations(region, sharded);
   keep_outputs(region, block, sharded);

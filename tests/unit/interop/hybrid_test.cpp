@@ -85,9 +85,26 @@ TEST_CASE("bars in a pattern are the ends of pipeline stages", "[interop]") {
       "has 3 segments"));
 }
 
+TEST_CASE("depths of multi-token prediction stand behind slashes, or apart", "[interop]") {
+  const Imported job =
+      from_flags(hybrid("--hybrid-layer-pattern 'M-*-/M*/M*' --mtp-use-repeated-layer"));
+  CHECK(job.shape.layers == 4);
+  CHECK(job.shape.mtp_layers == 2);
+  CHECK(pattern_of(job.shape.mtp_kinds) == "M*");
+  CHECK(job.shape.mtp_repeated);
+  CHECK_FALSE(job.shape.mtp_sixteen_bits);
+  const Imported apart =
+      from_flags(hybrid("--hybrid-layer-pattern 'M-*-' --mtp-hybrid-override-pattern 'M*' "
+                        "--mtp-num-layers 2 --mtp-use-repeated-layer"));
+  CHECK(apart.shape == job.shape);
+}
+
 TEST_CASE("what is not modelled of hybrid models is refused", "[interop]") {
   CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern MD*-")), "has a layer 'D'"));
-  CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern 'M*/MM'")), "multi-token prediction"));
+  CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern 'M*/MM/M*'")), "that differ: 'MM/M*'"));
+  CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern 'M*/E'")), "whose sizes"));
+  CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern 'M*' --mtp-num-layers 1")),
+             "needs the letters"));
   CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern M* --hybrid-override-pattern M*")),
              "old name"));
   CHECK(says(flag_problems(hybrid("--hybrid-layer-pattern M*E")), "\"experts\" is absent"));

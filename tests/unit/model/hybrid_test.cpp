@@ -215,7 +215,10 @@ TEST_CASE("what layers that differ get wrong is said by key", "[model]") {
   CHECK(says(problem("  layer_kinds: [{mixer: none, feed_forward: none}]\n"), "leave it out"));
   CHECK(says(problem("  layer_kinds: [{kv_heads: 3}]\n"), "3 kv_heads do not divide"));
   CHECK(says(problem("  layer_kinds: [{count: 3}]\n"), "has 3 layers, of which 4"));
-  CHECK(says(problem("  layer_pattern: \"*-*-\"\n  mtp_layers: 1\n"), "mtp_layers"));
+  CHECK(says(problem("  layer_pattern: \"*-*-\"\n  mtp_layers: 1\n"), "give \"mtp_pattern\""));
+  CHECK(says(problem("  layer_pattern: \"*-*-\"\n  mtp_layers: 1\n  mtp_pattern: \"*E\"\n"),
+             "whose sizes no other one gives"));
+  CHECK(says(problem("  mtp_layers: 1\n  mtp_pattern: \"*-\"\n"), "goes with \"layer_pattern\""));
 }
 
 // Megatron-LM, training/training.py, hybrid_flops, where d_in is 2 h, as here: forward FLOPs of a

@@ -62,6 +62,29 @@ TEST_CASE("between sites every node shares one line", "[topology]") {
       with_fabric(7, "  kind: sites\n  sites: 2\n  bandwidth: 10 Gbps\n  latency: 1 ms\n"));
 }
 
+TEST_CASE("rails that are separate are joined by NVLink alone", "[topology]") {
+  for (const char* switches : {"", "  every_switch: true\n"}) {
+    for (const char* levels : {"  levels: 2\n", "  levels: 3\n  leaves_per_pod: 4\n"}) {
+      const std::string lines =
+          std::string{"  kind: rail_optimised\n  nodes_per_leaf: 4\n"} + levels + switches;
+      const Cluster joined = with_fabric(64, lines);
+      const Cluster apart = with_fabric(64, lines + "  separate_rails: true\n");
+      const Fabric& fabric = apart.data().fabric;
+      std::vector<Hop> ignored;
+      CHECK_FALSE(fabric.path(fabric.switch_of(0, 0), fabric.switch_of(20, 1), 0, ignored));
+      for (const int node : {1, 4, 20})
+        for (const int to : {0, 1, 3}) {
+          const Route a = apart.route(gpu(apart, 0, 0), gpu(apart, node, to));
+          const Route b = joined.route(gpu(joined, 0, 0), gpu(joined, node, to));
+          CHECK(a.hops.size() == b.hops.size());
+          CHECK(a.latency == b.latency);
+          CHECK(a.bandwidth.in_bytes_per_second() == b.bandwidth.in_bytes_per_second());
+        }
+    }
+  }
+  CHECK_THROWS(with_fabric(64, fat_tree + "  separate_rails: true\n"));
+}
+
 TEST_CASE("in a fat tree routes climb to the common ancestor and no higher", "[topology]") {
   // 4 nodes per leaf, 4 leaves per pod: 64 nodes are 4 pods.
   const Cluster cluster = with_fabric(64, fat_tree);
