@@ -141,6 +141,14 @@ std::string shipped_model(const TransformerShape& shape) {
   return {};
 }
 
+// The file of --model, where the job trains it as it is; else a shipped one, or "".
+std::string model_path_of(const JobFile& job, const TransformerShape& shape) {
+  if (job.model.empty()) return shipped_model(shape);
+  std::string path = find_data_file("models", job.model);
+  const Model model = load_model(path);
+  return model.shape && same_shape(*model.shape, shape) ? path : shipped_model(shape);
+}
+
 // GPUs of a node that a job uses: whole groups, or whole segments of a rack, and racks filled
 // alike, where a scheduler has no reason to leave the last one with a few trays.
 int used_gpus_of(const NodeRoom& room, const Layout& layout, int segment) {
@@ -183,8 +191,7 @@ void keep_one_order(Layout& layout, EightBit software, const Device& device) {
 
 Scenario scenario_of(const JobFile& job, const Imported& imported,
                      const std::string& cluster_path) {
-  std::string model_path =
-      job.model.empty() ? shipped_model(imported.shape) : find_data_file("models", job.model);
+  std::string model_path = model_path_of(job, imported.shape);
   Scenario scenario{.path = {},
                     .name = fs::path{job.file}.stem().string(),
                     .model = build_transformer(imported.shape),
