@@ -90,6 +90,18 @@ TEST_CASE("every recipe of the table is read, with the remarks that it lists", "
   }
 }
 
+TEST_CASE("a model that a job changes is written out, also with --model", "[interop]") {
+  const std::vector<Row> rows = table();
+  const auto row = std::ranges::find(rows, "bridge_recipe.py", &Row::file);
+  REQUIRE(row != rows.end());
+  JobFile job = job_of(*row);
+  CHECK(import_job(row->kind, job).scenario.model_path.ends_with("llama-3.1-70b.yaml"));
+  job.changes = {"model.mtp_num_layers=1"};
+  const Scenario changed = import_job(row->kind, job).scenario;
+  CHECK(changed.model_path.empty());
+  CHECK(changed.model.shape->mtp_layers == 1);
+}
+
 TEST_CASE("no recipe of the folder is missing from the table", "[interop]") {
   std::set<std::string> listed{"table.csv", "README.md", "mlperf_common.sh", "megatron_sizes.sh"};
   for (const Row& row : table())
