@@ -141,8 +141,8 @@ struct ModelOp {
   std::int64_t weights = 0;  // parameters of the matrix or table (0 for attention, activations)
   std::int64_t biases = 0;   // further parameters: bias, norm scale and shift
   bool tied_to_embedding = false;  // head that shares the table: `weights` is 0, FLOPs remain
-  // Index in its block of an earlier operator whose parameters it has: `weights` and `biases` are 0,
-  // FLOPs remain; -1: its own.
+  // Index in its block of an earlier operator whose parameters it has: `weights` and `biases` are
+  // 0, FLOPs remain; -1: its own.
   int shares_with = -1;
   bool sixteen_bits = false;  // a linear that no format of 8 or 4 bits multiplies
   // Runs on one token of each sequence (pooler, classification head): costs and saved activations

@@ -340,8 +340,8 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   // PEFT trains a copy, and keeps what it was (utils/other.py, ModulesToSaveWrapper).
   if (trains_whole(block, op, *region.layout)) return;
   to.parameters = to.tensor_summed = 0;
-  to.ends_gradient = op.kind == ModelOpKind::norm && to.frozen_parameters > 0 &&
-                     !region.layout->trains_embedding;
+  to.ends_gradient =
+      op.kind == ModelOpKind::norm && to.frozen_parameters > 0 && !region.layout->trains_embedding;
   const bool table = op.kind == ModelOpKind::elementwise && op.weights > 0;
   if (op.kind == ModelOpKind::embedding || table) return to.backward.reset();
   if (op.kind == ModelOpKind::router) return to.weight_gradient.reset();
