@@ -335,7 +335,9 @@ class Lister {
       const bool useless = stage == 0 && group > 0 && group < replicas;
       const bool splits_experts =
           model_.has_experts() && group > 0 &&
-          std::int64_t{one_.tensor} * group % (one_.experts * std::max(1, one_.expert_tensor)) != 0;
+          std::int64_t{one_.tensor} * group %
+                  (std::int64_t{one_.experts} * std::max(1, one_.expert_tensor)) !=
+              0;
       const bool in_other_format =
           workload_.eight_bit_parameters &&
           !can_have_eight_bit_parameters(model_.execution, stage, group > 0 ? group : replicas);

@@ -64,6 +64,29 @@ void connect_up(Fabric& fabric, const FabricSpec& spec, std::uint32_t child, std
     fabric.connect(child, parents + as_unsigned(i), switch_link(spec.link, spec.switch_latency));
 }
 
+// What core switches join: blocks of spines, as many planes, uplinks of a leaf and of a spine.
+struct SpineBlocks {
+  int blocks, planes, up, pod_up;
+};
+
+// Core switch (i, j) joins spine i of every block of its plane by its j-th uplink, as in a folded
+// Clos.
+void connect_cores(Fabric& fabric, const FabricSpec& spec, std::uint32_t spine,
+                   const SpineBlocks& of) {
+  const int spines = spec.every_switch ? of.up : 1;
+  const int cores = spec.every_switch ? of.up * of.pod_up : 1;
+  const std::uint32_t core = fabric.add_tier("core", as_unsigned(of.planes * cores));
+  for (int b = 0; b < of.blocks; ++b)
+    for (int s = 0; s < spines; ++s) {
+      const std::uint32_t from = spine + as_unsigned(b * spines + s);
+      const std::uint32_t own = core + as_unsigned(b % of.planes * cores);
+      if (spec.every_switch)
+        connect_up(fabric, spec, from, own + as_unsigned(s * of.pod_up), of.pod_up);
+      else
+        connect_up(fabric, spec, from, own, of.up * of.pod_up);
+    }
+}
+
 // Leaves with their spines. `rails` leaves serve each group of nodes; spine blocks of three-level
 // fabrics serve leaves_per_pod leaves: of all rails where rails are mixed (fat tree has one), of
 // one rail in a rail-optimised fabric. Rails that are separate have spines and cores of their own:
@@ -105,19 +128,7 @@ void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) 
                  spine + as_unsigned(((g / spec.leaves_per_pod) * rails + r) * spines), up);
   fabric.shape += fmt::format(", {} spine blocks of {} leaves ({:g}:1)", pods * rails,
                               spec.leaves_per_pod, spec.pod_oversubscription);
-  if (pods * rails == planes) return;
-  // Core switch (i, j) joins spine i of every block by its j-th uplink, as in a folded Clos.
-  const int cores = spec.every_switch ? up * pod_up : 1;
-  const std::uint32_t core = fabric.add_tier("core", as_unsigned(planes * cores));
-  for (int b = 0; b < pods * rails; ++b)
-    for (int s = 0; s < spines; ++s) {
-      const std::uint32_t from = spine + as_unsigned(b * spines + s);
-      const std::uint32_t own = core + as_unsigned(b % planes * cores);
-      if (spec.every_switch)
-        connect_up(fabric, spec, from, own + as_unsigned(s * pod_up), pod_up);
-      else
-        connect_up(fabric, spec, from, own, up * pod_up);
-    }
+  if (pods * rails > planes) connect_cores(fabric, spec, spine, {pods * rails, planes, up, pod_up});
 }
 
 void build_flat(Fabric& fabric, int nodes) {

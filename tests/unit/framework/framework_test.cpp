@@ -51,7 +51,8 @@ TEST_CASE("eager norms of heads are two, over all queries and all keys", "[model
     return *std::ranges::find(model.layers[0].ops, name, &ModelOp::name);
   };
   const ModelOp &whole = norm_of("input_norm"), heads_alone = norm_of("qk_norm");
-  const double widths = static_cast<double>((heads + kv_heads) * (h / heads)) / h;
+  const std::int64_t normalised = (heads + kv_heads) * (h / heads);
+  const double widths = static_cast<double>(normalised) / h;
   CHECK_THAT(heads_alone.forward_elements, WithinRel(widths * whole.forward_elements, 1e-12));
   CHECK_THAT(heads_alone.saved_elements, WithinRel(widths * whole.saved_elements, 1e-12));
   CHECK(heads_alone.forward_launches == 2 * whole.forward_launches);
