@@ -38,8 +38,8 @@ double misses(std::int64_t experts, std::int64_t given, std::int64_t chosen) {
 double share_of_runs(const ExpertRouting& routing, std::int64_t experts) {
   const std::int64_t step = std::gcd(routing.per_token, routing.experts);
   const std::int64_t met = (experts - 1) / step + (routing.per_token - 1) / step + 1;
-  const auto all = static_cast<double>(routing.experts / step);
-  return std::min(1.0, static_cast<double>(met) / all);
+  const std::int64_t all = routing.experts / step;
+  return std::min(1.0, static_cast<double>(met) / static_cast<double>(all));
 }
 
 }  // namespace
