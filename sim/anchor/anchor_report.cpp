@@ -9,6 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/config/change.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/scenario/read_anchor.hpp"
@@ -98,7 +99,7 @@ std::optional<Candidate> grown(const MeasuredRun& run, int growth, const Forecas
   const auto set = [&](const char* key, std::int64_t value) {
     set_override(overrides, key, std::to_string(value));
   };
-  set("cluster.nodes", (gpus + per_node - 1) / per_node);
+  set("cluster.nodes", divide_up(gpus, per_node));
   set("cluster.gpus", gpus);
   set("layout.data_parallel", std::int64_t{it.layout.data_parallel} * growth);
   set("layout.global_batch", it.layout.global_batch * growth);

@@ -1,13 +1,18 @@
-// Whole numbers, rounded to multiples.
+// Whole numbers, rounded up.
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 
 namespace sim {
 
+// The least whole number that is not below value / unit. REQUIRES: value >= 0, unit > 0.
+constexpr auto divide_up(std::integral auto value, std::integral auto unit) {
+  return (value + unit - 1) / unit;
+}
+
 // The least multiple of `unit` that is not below `value`. REQUIRES: value >= 0, unit > 0.
-constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
+constexpr auto round_up(std::integral auto value, std::integral auto unit) {
+  return divide_up(value, unit) * unit;
 }
 
 }  // namespace sim

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/calibration/statistics.hpp"
 #include "sim/config/json_scan.hpp"
 #include "sim/config/yaml_text.hpp"
@@ -155,7 +156,7 @@ void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& cu
   for (const MeasuredCurve& curve : curves) {
     std::string why;
     if (curve.ranks > curve.nodes * per_node)
-      why = fmt::format("needs {} nodes or more", (curve.ranks + per_node - 1) / per_node);
+      why = fmt::format("needs {} nodes or more", divide_up(curve.ranks, per_node));
     else if (curve.nodes > 1 && !network)
       why = "the cluster has no network between nodes";
     if (!why.empty())

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 namespace {
@@ -166,7 +167,7 @@ class TablePoints {
       if (seen.size() == 1) hosts = of_group;
     }
     const int count = static_cast<int>(hosts.size());
-    int widest = count > 0 ? (ranks_ + count - 1) / count : 0;  // a list may be shortened
+    int widest = count > 0 ? divide_up(ranks_, count) : 0;  // a list may be shortened
     for (const auto& [host, ranks] : hosts)
       widest = std::max(widest, ranks);
     if (hints_.trays && count > 0 && widest <= hints_.trays->gpus) return count_racks(count);

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "sim/base/rounding.hpp"
 #include "sim/collective/nccl_tuning.hpp"
 
 namespace sim {
@@ -22,7 +23,7 @@ constexpr std::int64_t rccl_ll128_buffer = std::int64_t{256} * 28 * 8 * 8;
 
 std::int64_t in_pages(std::int64_t bytes) {
   constexpr std::int64_t page = 2 * mib;  // CUDA_IPC_MIN, and what cudaMalloc hands out
-  return (bytes + page - 1) / page * page;
+  return round_up(bytes, page);
 }
 
 // Both ends of a direction within a node, on one rank: what it sends by and what it receives by.

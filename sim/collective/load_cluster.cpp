@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/collective/collective_cost.hpp"
 
 namespace sim {
@@ -33,7 +34,7 @@ struct Span {
 // As nccl-tests lays the ranks of a curve out: node by node, as many on each as fit its number.
 // Empty: the cluster has no such group.
 std::vector<GpuId> members_of(const Cluster& cluster, const MeasuredCurve& curve) {
-  const int per_node = (curve.ranks + curve.nodes - 1) / curve.nodes;
+  const int per_node = divide_up(curve.ranks, curve.nodes);
   if (per_node > cluster.gpus_per_node() || curve.nodes > cluster.nodes()) return {};
   if (per_node * (curve.nodes - 1) >= curve.ranks) return {};
   std::vector<GpuId> members;

@@ -9,6 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/model/model.hpp"
 
 namespace sim {
@@ -48,7 +49,7 @@ constexpr std::array<Tile, 14> tiles{tile(256, 128), tile(128, 256), tile(192, 1
 // this is the hottest function of a sweep.
 template <std::int64_t size>
 double tile_count(std::int64_t extent) {
-  const std::int64_t count = (extent + size - 1) / size;
+  const std::int64_t count = divide_up(extent, size);
   return static_cast<double>(count);
 }
 using TileCounts = std::array<double, tile_sizes.size()>;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/numbers.hpp"
 
@@ -53,7 +54,7 @@ std::vector<std::string> options_for(const Layout& layout, int gpus_per_node,
   const int gpus = layout.world_size();
   options.push_back(fmt::format("layout.data_parallel={}", layout.data_parallel));
   options.push_back(fmt::format("layout.global_batch={}", layout.global_batch));
-  options.push_back(fmt::format("cluster.nodes={}", (gpus + gpus_per_node - 1) / gpus_per_node));
+  options.push_back(fmt::format("cluster.nodes={}", divide_up(gpus, gpus_per_node)));
   options.push_back(fmt::format("cluster.gpus={}", gpus));
   return options;
 }

@@ -43,19 +43,14 @@ Rounds rounds_of(const Scenario& scenario, std::shared_ptr<const Plan> plan,
 }
 
 Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Plan>& whole,
-                       const ForecastOptions& options, const Control& control) {
+                       PlanMemory& memory, const ForecastOptions& options, const Control& control) {
   const SimulationOptions simulated = options_of(scenario, options);
   throw_if_stopped(control);
   control.tell("simulation", 0);
   Rounds rounds = rounds_of(scenario, whole, simulated, control);
   Forecast made{.plan = rounds.step, .timeline = {}, .report = {}};
   const auto report = [&](Simulation simulation) {
-    made.report = make_report(scenario, *made.plan, simulation, rounds.beside);
-    if (rounds.beside.meetings) {
-      Report memory = make_memory_report(scenario, *whole);
-      made.report.memory = std::move(memory.memory);
-      made.report.worst_stage = memory.worst_stage;
-    }
+    made.report = make_report(scenario, *made.plan, simulation, memory, std::move(rounds.beside));
     made.timeline = std::move(simulation.timeline);
   };
   if (rounds.simulated) {
@@ -73,9 +68,9 @@ Forecast forecast_plan(const Scenario& scenario, const std::shared_ptr<const Pla
 }
 
 Forecast memory_of_plan(const Scenario& scenario, std::shared_ptr<const Plan> plan,
-                        const Control& control) {
+                        PlanMemory& memory, const Control& control) {
   throw_if_stopped(control);
-  Report report = make_memory_report(scenario, *plan);
+  Report report = make_memory_report(scenario, *plan, memory);
   return {.plan = std::move(plan), .timeline = {}, .report = std::move(report)};
 }
 
@@ -89,28 +84,30 @@ std::shared_ptr<const Plan> planned(const Scenario& scenario, const Control& con
 
 Forecast forecast(const Scenario& scenario, const ForecastOptions& options,
                   const Control& control) {
-  return forecast_plan(scenario, planned(scenario, control), options, control);
+  return Forecaster{}.run(scenario, options, control);
 }
 
 Forecast forecast_memory(const Scenario& scenario, const Control& control) {
-  return memory_of_plan(scenario, planned(scenario, control), control);
+  return Forecaster{}.memory(scenario, control);
 }
 
 Forecast Forecaster::run(const Scenario& scenario, const ForecastOptions& options,
                          const Control& control) {
-  return forecast_plan(scenario, plan_of(scenario, control), options, control);
+  plan(scenario, control);
+  return forecast_plan(scenario, plan_, *memory_, options, control);
 }
 
 Forecast Forecaster::memory(const Scenario& scenario, const Control& control) {
-  return memory_of_plan(scenario, plan_of(scenario, control), control);
+  plan(scenario, control);
+  return memory_of_plan(scenario, plan_, *memory_, control);
 }
 
-std::shared_ptr<const Plan> Forecaster::plan_of(const Scenario& scenario, const Control& control) {
-  if (plan_ && layout_ == scenario.layout && model_ == scenario.model) return plan_;
+void Forecaster::plan(const Scenario& scenario, const Control& control) {
+  if (plan_ && layout_ == scenario.layout && model_ == scenario.model) return;
   plan_ = planned(scenario, control);
+  memory_.emplace(*plan_);
   model_ = scenario.model;
   layout_ = scenario.layout;
-  return plan_;
 }
 
 }  // namespace sim

@@ -34,7 +34,8 @@ Forecast forecast(const Scenario& scenario, const ForecastOptions& options = {},
 Forecast forecast_memory(const Scenario& scenario, const Control& control = {});
 
 // Forecasts of one scenario after another, as a slider or a sweep of the machine asks for them: the
-// plan is kept while neither model nor layout change. One thread at a time.
+// plan, and what it needs of memory, are kept while neither model nor layout change. One thread at
+// a time.
 class Forecaster {
  public:
   Forecast run(const Scenario& scenario, const ForecastOptions& options = {},
@@ -42,11 +43,12 @@ class Forecaster {
   Forecast memory(const Scenario& scenario, const Control& control = {});
 
  private:
-  std::shared_ptr<const Plan> plan_of(const Scenario& scenario, const Control& control);
+  void plan(const Scenario& scenario, const Control& control);
 
   std::optional<Model> model_;
   Layout layout_;
   std::shared_ptr<const Plan> plan_;
+  std::optional<PlanMemory> memory_;  // of it
 };
 
 }  // namespace sim

@@ -55,7 +55,7 @@ ModelOp bias_behind(const ModelOp& linear) {
 void insert_at(Block& block, std::size_t at, ModelOp op) {
   block.ops.insert(block.ops.begin() + static_cast<std::ptrdiff_t>(at), std::move(op));
   for (ModelOp& other : block.ops)
-    for (int* const refers : {&other.residual_of, &other.starts_from})
+    for (int* const refers : {&other.residual_of, &other.starts_from, &other.shares_with})
       if (*refers >= static_cast<int>(at)) ++*refers;
 }
 

@@ -168,37 +168,30 @@ void fill_provider(const ObjectReader& root, MegatronConfig& config) {
 }
 
 // Of multi-token prediction, the layers of a depth.
-void read_depths(const MegatronConfig& config, TransformerShape& shape) {
+void read_depths(const MegatronConfig& config, const SettingProblems& problems,
+                 TransformerShape& shape) {
   if (shape.mtp_layers == 0) return;
   shape.mtp_repeated = config.mtp_repeated.value_or(false);
   shape.mtp_sixteen_bits = config.mtp_in_bf16.value_or(false);
   if (config.mtp_pattern && shape.hybrid.exists()) {
     shape.mtp_kinds.clear();
-    for (const char letter : *config.mtp_pattern)
-      if (!append_letter(shape.mtp_kinds, letter) && config.mtp_pattern.place)
-        return config.mtp_pattern.place->problem(
-            fmt::format("has a layer '{}'; modelled: M, G, *, -, E", letter));
+    if (!append_pattern(config.mtp_pattern, *config.mtp_pattern, problems, shape.mtp_kinds)) return;
   }
-  const std::string problem = mtp_problem(shape);
-  if (!problem.empty() && config.mtp_layers.place)
-    config.mtp_layers.place->problem(problem + " (model.mtp_hybrid_override_pattern)");
+  if (const std::string problem = mtp_problem(shape); !problem.empty())
+    problems.problem(config.mtp_layers, "{} (model.mtp_hybrid_override_pattern)", problem);
 }
 
 // What a recipe changes of a model that is known by its name.
-void change_model(MegatronConfig& config, ImportRequest& request) {
+void change_model(const SettingProblems& problems, MegatronConfig& config, ImportRequest& request) {
   namespace limits = transformer_limits;
   if (!request.model) return;
-  const auto take = [](const Whole& setting, std::int64_t least, std::int64_t most,
-                       std::int64_t& into) {
-    if (!setting) return;
-    if (*setting >= least && *setting <= most)
-      into = *setting;
-    else if (setting.place)
-      setting.place->problem(fmt::format("is {}; allowed: {} to {}", *setting, least, most));
+  const auto take = [&](const Whole& setting, std::int64_t least, std::int64_t most,
+                        std::int64_t& into) {
+    if (setting) into = problems.size(setting, *setting, most, least);
   };
   TransformerShape& shape = *request.model;
   take(config.mtp_layers, 0, 16, shape.mtp_layers);
-  read_depths(config, shape);
+  read_depths(config, problems, shape);
   if (!config.hidden_size) {
     take(config.vocab_size, 1, limits::rows, shape.vocabulary);
     if (!shape.hybrid.exists())
@@ -346,7 +339,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
     take_hub_model(hub_name(root), request, read);
     fill_provider(root, config);
     if (!config.offload_activations) config.offload_layers = Whole{};  // cpu_offloading's
-    change_model(config, request);
+    change_model(SettingProblems{root}, config, request);
   }
   const bool experts =
       (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;

@@ -76,11 +76,7 @@ class HybridReader : private SettingProblems {
 
   void by_pattern(const std::string& pattern) {
     shape_.hybrid.layers.clear();
-    for (const char letter : pattern) {
-      if (append_letter(shape_.hybrid.layers, letter)) continue;
-      problem(given_pattern(config_), "has a layer '{}'; modelled: M, G, *, -, E", letter);
-      return;
-    }
+    if (!append_pattern(given_pattern(config_), pattern, *this, shape_.hybrid.layers)) return;
     depths();
     Experts& experts = shape_.experts;
     if (experts.count > 0) {
@@ -111,9 +107,7 @@ class HybridReader : private SettingProblems {
       return problem(apart ? given_pattern(config_) : place,
                      "needs the letters of a depth of multi-token prediction");
     if (!apart) shape_.mtp_layers = count;
-    for (const char letter : one)
-      if (!append_letter(shape_.mtp_kinds, letter))
-        return problem(place, "has a layer '{}'; modelled: M, G, *, -, E", letter);
+    if (!append_pattern(place, one, *this, shape_.mtp_kinds)) return;
     if (shape_.mtp_layers > 16) problem(place, "has {} depths; allowed: 0 to 16", count);
   }
 
@@ -283,6 +277,16 @@ class HybridWriter {
 };
 
 }  // namespace
+
+bool append_pattern(const Text& place, std::string_view pattern, const SettingProblems& problems,
+                    std::vector<LayerKind>& layers) {
+  for (const char letter : pattern) {
+    if (append_letter(layers, letter)) continue;
+    problems.problem(place, "has a layer '{}'; modelled: M, G, *, -, E", letter);
+    return false;
+  }
+  return true;
+}
 
 std::string hybrid_pattern_of(const MegatronConfig& config, std::int64_t layers) {
   if (const Text& given = given_pattern(config)) {

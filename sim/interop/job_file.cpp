@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sim/base/rounding.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/input_log.hpp"
 #include "sim/config/reader.hpp"
@@ -142,11 +143,10 @@ std::string shipped_model(const TransformerShape& shape) {
 }
 
 // The file of --model, where the job trains it as it is; else a shipped one, or "".
-std::string model_path_of(const JobFile& job, const TransformerShape& shape) {
-  if (job.model.empty()) return shipped_model(shape);
-  std::string path = find_data_file("models", job.model);
-  const Model model = load_model(path);
-  return model.shape && same_shape(*model.shape, shape) ? path : shipped_model(shape);
+std::string model_path_of(const JobFile& job, const ImportRequest& known,
+                          const TransformerShape& shape) {
+  const bool as_it_is = known.model && same_shape(*known.model, shape);
+  return as_it_is ? find_data_file("models", job.model) : shipped_model(shape);
 }
 
 // GPUs of a node that a job uses: whole groups, or whole segments of a rack, and racks filled
@@ -166,7 +166,7 @@ Cluster cluster_for(const std::string& path, const Layout& layout, int segment) 
   NodeRoom room = room_of(whole);
   room.nodes = most_nodes;
   const int used = used_gpus_of(room, layout, segment);
-  const int nodes = (gpus + used - 1) / used;
+  const int nodes = divide_up(gpus, used);
   try {
     Cluster sized = nodes == whole.nodes() ? std::move(whole) : Cluster::load(path, nodes);
     sized.use_gpus_per_node(used);
@@ -189,9 +189,9 @@ void keep_one_order(Layout& layout, EightBit software, const Device& device) {
   if (layout.frozen_orders == FrozenOrders::both) layout.frozen_orders = FrozenOrders::one;
 }
 
-Scenario scenario_of(const JobFile& job, const Imported& imported,
+Scenario scenario_of(const JobFile& job, const ImportRequest& known, const Imported& imported,
                      const std::string& cluster_path) {
-  std::string model_path = model_path_of(job, imported.shape);
+  std::string model_path = model_path_of(job, known, imported.shape);
   Scenario scenario{.path = {},
                     .name = fs::path{job.file}.stem().string(),
                     .model = build_transformer(imported.shape),
@@ -286,8 +286,9 @@ ImportedJob import_job(JobKind kind, const JobFile& asked) {
   if (kind == JobKind::mlperf && job.cluster.empty()) job.cluster = cluster_of_mlperf(job.file);
   const std::string cluster_path =
       job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
-  Imported imported = read_job(job, known_of(job, cluster_path), importer_of(kind), word(kind));
-  Scenario scenario = scenario_of(job, imported, cluster_path);
+  const ImportRequest known = known_of(job, cluster_path);
+  Imported imported = read_job(job, known, importer_of(kind), word(kind));
+  Scenario scenario = scenario_of(job, known, imported, cluster_path);
   return {.scenario = std::move(scenario),
           .notes = std::move(imported.notes),
           .ignored = std::move(imported.ignored)};

@@ -498,6 +498,10 @@ void read_window(const MegatronConfig& config, const SettingProblems& problems,
 // The pattern of a hybrid model without what else stands in it; empty: none. `layers`: as the job
 // says, for ratios in the place of a pattern.
 std::string hybrid_pattern_of(const MegatronConfig& config, std::int64_t layers);
+// Appends a layer for each letter of `pattern`, which stands at `place`; false, and a problem
+// there: a letter is unknown.
+bool append_pattern(const Text& place, std::string_view pattern, const SettingProblems& problems,
+                    std::vector<LayerKind>& layers);
 // Layers that differ, and what stands in the place of attention. REQUIRES: all else of the model is
 // read.
 void read_hybrid_of_model(const MegatronConfig& config, const SettingProblems& problems,

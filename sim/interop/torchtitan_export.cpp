@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.hpp"
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/torchtitan.hpp"
@@ -271,7 +272,7 @@ class TitanWriter {
     const int chunks = layout_.chunks();
     if (layout_.layers_per_chunk.empty() ||
         layout_.layers_per_chunk == torchtitan_split(layers, chunks, 0, 0)) {
-      add("pipeline_parallel_layers_per_stage", (layers + chunks - 1) / chunks);
+      add("pipeline_parallel_layers_per_stage", divide_up(layers, chunks));
       add("pipeline_parallel_first_stage_less_layers", 0);
       add("pipeline_parallel_last_stage_less_layers", 0);
       return;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "sim/base/rounding.hpp"
 #include "sim/config/scalars.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/interop/torchtitan.hpp"
@@ -462,7 +463,7 @@ class TitanReader {
     if (each) {
       const std::int64_t most_each =
           size("parallelism", "pipeline_parallel_layers_per_stage", 1, 10'000);
-      stages = (result_.shape.layers + before + behind + most_each - 1) / most_each;
+      stages = divide_up(result_.shape.layers + before + behind, most_each);
     }
     if (stages > 32'767) {
       problem(each, fmt::format("makes {} stages; allowed: up to 32767", stages));

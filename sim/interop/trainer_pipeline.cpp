@@ -5,6 +5,7 @@
 // torch/distributed/pipelining/schedules.py (Schedule1F1B.__init__).
 #include <fmt/format.h>
 
+#include "sim/base/rounding.hpp"
 #include "sim/interop/trainer_job.hpp"
 #include "sim/schedule/schedule_rules.hpp"
 
@@ -55,11 +56,11 @@ class PipelineReader : private SettingProblems {
     std::int64_t stages = ranks * (single ? 1 : 2);
     if (job_.layers_per_stage) {
       const std::int64_t each = size(job_.layers_per_stage, 1, 100'000);
-      stages = (layers + each - 1) / each;
+      stages = divide_up(layers, each);
     }
     const std::string rounds = job_.round_stages.value_or("");
     if (rounds == "up")
-      stages = (stages + ranks - 1) / ranks * ranks;
+      stages = round_up(stages, ranks);
     else if (rounds == "down")
       stages = stages / ranks * ranks;
     else if (!rounds.empty())

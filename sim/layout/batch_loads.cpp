@@ -6,6 +6,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/layout/row_packing.hpp"
 
 namespace sim {
@@ -83,7 +84,7 @@ class Rows {
 int replicas_together(const Layout& layout) {
   const int within = layout.tensor_parallel * layout.context_parallel;
   const auto replicas = [&](int ranks, int of_each) {
-    return std::clamp((ranks + of_each - 1) / of_each, 1, layout.data_parallel);
+    return std::clamp(divide_up(ranks, of_each), 1, layout.data_parallel);
   };
   const int shards =
       layout.zero_stage == 3 ? replicas(layout.shard_ranks(), layout.context_parallel) : 1;

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "sim/base/rounding.hpp"
+
 namespace sim {
 
 std::int64_t moment_bytes(const Layout& layout, std::int64_t parameters, std::int64_t small) {
@@ -10,7 +12,7 @@ std::int64_t moment_bytes(const Layout& layout, std::int64_t parameters, std::in
     return parameters * moments_of(layout.optimizer) * std::int64_t{4};
   const StateBlocks blocks = blocks_of(layout.state_format);
   const std::int64_t in_blocks = parameters - small;
-  const std::int64_t scales = (in_blocks + blocks.numbers - 1) / blocks.numbers;
+  const std::int64_t scales = divide_up(in_blocks, blocks.numbers);
   const auto codes = std::llround(std::ceil(static_cast<double>(in_blocks) * blocks.bytes_each));
   // torchao: torch.zeros_like of the weights, which are fp32 where masters are kept.
   const bool as_weights =

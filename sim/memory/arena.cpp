@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/program/happens_before.hpp"
 
 namespace sim {
@@ -14,7 +15,7 @@ namespace {
 using Clock = HappensBefore::Clock;
 
 std::int64_t aligned(std::int64_t bytes) {
-  const std::int64_t units = (bytes + arena_alignment - 1) / arena_alignment;
+  const std::int64_t units = divide_up(bytes, arena_alignment);
   return std::max<std::int64_t>(units, 1) * arena_alignment;
 }
 

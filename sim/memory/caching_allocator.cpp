@@ -322,9 +322,4 @@ CachedMemory cached_memory(const Program& program, Bytes capacity) {
   return Replay{program, capacity}.run();
 }
 
-CachedMemory wanted_memory(const Program& program, Bytes capacity) {
-  const CachedMemory memory = cached_memory(program, capacity);
-  return memory.fits ? memory : cached_memory(program, Bytes{INT64_MAX / 2});
-}
-
 }  // namespace sim

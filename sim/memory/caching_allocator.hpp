@@ -15,7 +15,4 @@ namespace sim {
 // the end of each. `capacity`: bytes that the device has for it.
 CachedMemory cached_memory(const Program& program, Bytes capacity);
 
-// The same; of a device with room for all where `capacity` is too little.
-CachedMemory wanted_memory(const Program& program, Bytes capacity);
-
 }  // namespace sim

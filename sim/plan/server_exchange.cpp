@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 
@@ -40,7 +41,7 @@ double share_on_workers(const Layout& layout, int nodes) {
 }
 
 ServerShares server_shares(const Layout& layout, int gpus_per_node) {
-  const int nodes = (layout.world_size() + gpus_per_node - 1) / gpus_per_node;
+  const int nodes = divide_up(layout.world_size(), gpus_per_node);
   const double on_workers = share_on_workers(layout, nodes);
   return {.nodes = nodes,
           .of_node = on_workers / nodes,

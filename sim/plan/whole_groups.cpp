@@ -6,6 +6,8 @@
 #include <numeric>
 #include <set>
 
+#include "sim/base/rounding.hpp"
+
 namespace sim {
 namespace {
 
@@ -58,8 +60,8 @@ std::int64_t block_of(const Layout& layout, std::int64_t ranks, std::int64_t ste
     const std::int64_t within = extent < size && size % extent == 0 ? extent : size;
     const bool varies = within > 1 && step < size;
     if (varies) block = std::max(block, stride_of(layout, dimension) * within);
-    extent = (extent + within - 1) / within;
-    step = (step + size - 1) / size;
+    extent = divide_up(extent, within);
+    step = divide_up(step, size);
   }
   return std::min(block, beyond);
 }
@@ -107,7 +109,7 @@ std::string remedy_of(const Layout& layout, const NodeRoom& room, int used,
   const NodeRoom any{room.gpus, room.trays, 1 << 30};
   const std::int64_t world = ranks_of(layout);
   const auto per_node = [&](std::int64_t gpus) {
-    const std::int64_t nodes = (world + gpus - 1) / gpus;
+    const std::int64_t nodes = divide_up(world, gpus);
     return fmt::format("cluster.gpus_per_node: {}{}", gpus,
                        nodes > room.nodes ? fmt::format(" and cluster.nodes: {}", nodes) : "");
   };
@@ -160,7 +162,7 @@ int whole_gpus_per_node(const Layout& layout, const NodeRoom& room, int world) {
 int even_gpus_per_node(const Layout& layout, const NodeRoom& room, int gpus_per_node) {
   const std::int64_t world = ranks_of(layout);
   if (room.trays == 1 || world <= gpus_per_node) return gpus_per_node;
-  const std::int64_t nodes = (world + gpus_per_node - 1) / gpus_per_node;
+  const std::int64_t nodes = divide_up(world, gpus_per_node);
   const std::int64_t share = world / nodes;
   if (world % nodes != 0 || share % (room.gpus / room.trays) != 0) return gpus_per_node;
   for (const GroupBlock& one : group_blocks(layout))

@@ -13,9 +13,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/collective/communicator_memory.hpp"
-#include "sim/memory/caching_allocator.hpp"
-#include "sim/plan/server_exchange.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/plan/sharding/expert_shares.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
@@ -38,7 +36,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.ranks = plan.world_size();
   report.room = room_of(scenario.cluster);
   report.gpus_per_node = std::min(report.ranks, scenario.cluster.gpus_per_node());
-  report.nodes = (report.ranks + report.gpus_per_node - 1) / report.gpus_per_node;
+  report.nodes = divide_up(report.ranks, report.gpus_per_node);
   report.crossing = crossing_groups(plan, report.room, report.gpus_per_node);
   report.even_gpus_per_node = even_gpus_per_node(plan.layout, report.room, report.gpus_per_node);
   report.layout = plan.layout;
@@ -180,68 +178,11 @@ Provenance provenance_of(const Scenario& scenario) {
           .faults = scenario.faults};
 }
 
-// Of what servers hold, the part of the node that has most of it.
-Bytes server_memory(const Plan& plan, const Cluster& cluster) {
-  const ServerShares shares = server_shares(plan.layout, cluster.gpus_per_node());
-  const Bytes held = server_bytes(plan.layout, plan.parameters).held;
-  return Bytes{std::llround(static_cast<double>(held.count()) *
-                            std::max(shares.of_node, shares.of_machine))};
-}
-
-// Gradients that each backward pass makes anew (zero_grad(set_to_none=True)) are not all there at
-// the peak: `allocated` is what the replayed allocator had in use.
-void leave_out_gradients(MemoryUse& use, Bytes allocated) {
-  Bytes& gradients = use.at_peak[static_cast<std::size_t>(BufferCategory::gradients)];
-  const Bytes absent = std::clamp(use.peak - allocated, Bytes{}, gradients);
-  use.peak = use.peak - absent;
-  gradients = gradients - absent;
-}
-
 const char* plural(std::uint64_t count) {
   return count == 1 ? "" : "s";
 }
 
 }  // namespace
-
-std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
-                                      KnownCommunicators* known) {
-  const Device& device = cluster.device();
-  std::vector<StageMemory> stages(static_cast<std::size_t>(plan.layout.pipeline_parallel));
-  CommunicatorMemory communicators{plan, cluster, known};
-  for (const Program& program : plan.memory_programs()) {
-    StageMemory here{.stage = program.stage,
-                     .use = memory_use(program),
-                     .reserved = device.reserved + communicators.of_stage(program.stage),
-                     .fragments = {},
-                     .retries = 0,
-                     .replayed = plan.caching_allocator,
-                     .total = {},
-                     .capacity = device.memory,
-                     .peak_operator = {},
-                     .host = host_memory_use(program, plan.layout),
-                     .host_capacity = cluster.host().memory,
-                     .disk_capacity = cluster.host().disk};
-    here.host.memory = here.host.memory * cluster.gpus_per_node();
-    here.host.disk = here.host.disk * cluster.gpus_per_node();
-    if (plan.layout.has_servers()) here.host.memory += server_memory(plan, cluster);
-    if (plan.caching_allocator) {
-      const Bytes room = device.memory - here.reserved;
-      // Where the tensors alone are too many, what is asked is what they would take.
-      const CachedMemory held = here.use.peak > room ? cached_memory(program, Bytes{INT64_MAX / 2})
-                                                     : wanted_memory(program, room);
-      if (program.allocation.separate_gradients && plan.layout.data_parallel == 1)
-        leave_out_gradients(here.use, held.allocated);
-      here.fragments = std::max(Bytes{}, held.reserved - here.use.peak);
-      here.retries = held.retries;
-    }
-    here.total = here.use.peak + here.fragments + here.reserved;
-    if (here.use.peak_op.value < program.size())
-      here.peak_operator = program.name(here.use.peak_op);
-    StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
-    if (here.total > worst.total) worst = std::move(here);
-  }
-  return stages;
-}
 
 bool Report::fits() const {
   return std::all_of(memory.begin(), memory.end(), [](const StageMemory& m) { return m.fits(); });
@@ -281,12 +222,12 @@ std::optional<ExpertLoadFacts> expert_load_of(const Scenario& scenario, const La
                                                    layout.expert_load_cv, layout.expert_load_seed)};
 }
 
-Report make_memory_report(const Scenario& scenario, const Plan& plan) {
+Report make_memory_report(const Scenario& scenario, const Plan& plan, PlanMemory& memory) {
   Report report;
   add_identity(report, scenario, plan);
   report.expert_load = expert_load_of(scenario, plan.layout);
   report.followed = scenario.followed;
-  report.memory = stage_memory(plan, scenario.cluster);
+  report.memory = memory.stages(scenario.cluster);
   const auto worst =
       std::max_element(report.memory.begin(), report.memory.end(),
                        [](const auto& a, const auto& b) { return a.total < b.total; });
@@ -297,8 +238,8 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan) {
 }
 
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
-                   BesideStep beside) {
-  Report report = make_memory_report(scenario, plan);
+                   PlanMemory& memory, BesideStep beside) {
+  Report report = make_memory_report(scenario, plan, memory);
   const Timeline& timeline = simulation.timeline;
   report.meetings = std::move(beside.meetings);
   report.servers = std::move(beside.servers);

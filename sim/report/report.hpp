@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/whole_groups.hpp"
 #include "sim/report/memory_error.hpp"
+#include "sim/report/stage_memory.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/servers/server_run.hpp"
 #include "sim/timeline/breakdown.hpp"
@@ -20,31 +20,6 @@
 #include "sim/uncertainty/time_interval.hpp"
 
 namespace sim {
-
-class KnownCommunicators;
-
-struct StageMemory {
-  int stage = 0;
-  MemoryUse use;
-  Bytes reserved{};   // the device's own: context, communication library, workspaces
-  Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
-  int retries = 0;    // of that allocator in a step; what they cost is not in any time
-  bool replayed = false;
-  Bytes total{};  // peak, fragments and reserved
-  Bytes capacity{};
-  std::string peak_operator;  // the operator being issued at the peak
-  // Of offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
-  HostMemoryUse host{};
-  Bytes host_capacity{}, disk_capacity{};
-  bool fits_host() const {
-    return (host_capacity == Bytes{} || host.memory <= host_capacity) &&
-           (disk_capacity == Bytes{} || host.disk <= disk_capacity);
-  }
-  bool fits() const { return total <= capacity && fits_host(); }
-  // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
-  Bytes max_allocated() const { return use.peak; }
-  Bytes max_reserved() const { return use.peak + fragments; }
-};
 
 enum class FreedResource : std::uint8_t {
   compute,
@@ -186,16 +161,12 @@ struct BesideStep {
   std::optional<MeetingTimes> meetings{};
   std::optional<ServerRun> servers{};
 };
+// `memory`: of `plan`, or of the one whose memory counts in its place.
 Report make_report(const Scenario& scenario, const Plan& plan, const Simulation& simulation,
-                   BesideStep beside = {});
+                   PlanMemory& memory, BesideStep beside = {});
 
 // A report of memory alone: everything but times is filled in.
-Report make_memory_report(const Scenario& scenario, const Plan& plan);
-
-// Memory of every pipeline stage: the worst program of each. Needs no simulation.
-// `known`: of communicators, where it is asked for many plans on one cluster.
-std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
-                                      KnownCommunicators* known = nullptr);
+Report make_memory_report(const Scenario& scenario, const Plan& plan, PlanMemory& memory);
 
 // Facts in words.
 std::string flop_formula(const Report& report);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 
@@ -41,7 +42,7 @@ int nodes_for(const NodeRoom& room, int gpus) {
   SIM_CHECK(room.gpus > 0);
   const auto has = static_cast<unsigned>(room.gpus);
   const int filled = static_cast<int>(room.trays > 1 ? std::bit_floor(has) : has);
-  return gpus <= room.gpus ? 1 : (gpus + filled - 1) / filled;
+  return gpus <= room.gpus ? 1 : divide_up(gpus, filled);
 }
 
 std::string nodes_text(const Cluster& cluster) {

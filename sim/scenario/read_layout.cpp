@@ -7,6 +7,7 @@
 #include <map>
 #include <variant>
 
+#include "sim/base/rounding.hpp"
 #include "sim/layout/layout_fields.hpp"
 #include "sim/scenario/renamed_keys.hpp"
 
@@ -330,7 +331,7 @@ std::vector<int> over_virtual_stages(const std::vector<int>& stages, const Layou
                                   layers, stage, repeats));
       return {};
     }
-    const int most = (layers + repeats - 1) / repeats;
+    const int most = divide_up(layers, repeats);
     for (int repeat = 0; repeat < repeats; ++repeat) {
       const bool short_one = stage == 0 ? repeat < fewer : repeat >= repeats - fewer;
       const int chunk = repeat * depth + stage;

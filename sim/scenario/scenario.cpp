@@ -9,6 +9,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "sim/base/rounding.hpp"
 #include "sim/collective/load_cluster.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
@@ -352,7 +353,7 @@ void add_gpus_for_replicas(LayoutText& text, const Layered& top, ClusterText& ma
   const std::int64_t wanted = gpus_for_replicas(text, top);
   const int before = machine.use.gpus > 0 ? machine.use.gpus : cluster.gpus();
   const std::int64_t per_node = cluster.gpus_per_node();
-  const std::int64_t nodes = (wanted + per_node - 1) / per_node;
+  const std::int64_t nodes = divide_up(wanted, per_node);
   if (wanted == 0 || wanted == before || nodes > most_nodes) return;
   machine.nodes = static_cast<int>(nodes);
   machine.use.gpus = static_cast<int>(wanted);

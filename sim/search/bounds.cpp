@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "sim/base/rounding.hpp"
 #include "sim/plan/grid.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
@@ -281,8 +282,7 @@ struct Bounds::Parts {
     if (stages == 1) return times;
     const std::int64_t whole = costs_of(pipeline, Recompute::none).boundary;
     const bool gathers = layout.tensor_parallel > 1 && !layout.sequence_parallel;
-    const std::int64_t part =
-        gathers ? (whole + layout.tensor_parallel - 1) / layout.tensor_parallel : whole;
+    const std::int64_t part = gathers ? divide_up(whole, layout.tensor_parallel) : whole;
     const std::int64_t gather =
         gathers ? within_layers(shapes_of(pipeline), {CollectiveKind::all_gather, GroupRole::tensor,
                                                       layout.activation_dtype, Bytes{whole}})

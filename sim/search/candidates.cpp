@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/plan.hpp"
@@ -46,7 +47,7 @@ std::vector<int> distinct_intervals(int longest) {
   std::vector<int> found;
   int before = 0;
   for (int k = 1; k <= longest; ++k) {
-    const int again = (longest + k - 1) / k;
+    const int again = divide_up(longest, k);
     if (again != before) found.push_back(k);
     before = again;
   }
@@ -268,7 +269,7 @@ class Lister {
     one_.virtual_stages = virtual_stages;
     const int chunks = one_.stages * virtual_stages;
     if (!split_layers(model_, chunks).possible) return refuse(Refusal::layers);
-    const int longest = (static_cast<int>(model_.layers.size()) + chunks - 1) / chunks;
+    const int longest = divide_up(static_cast<int>(model_.layers.size()), chunks);
     const bool unfused = workload_.attention == AttentionKernel::unfused && !model_.is_layer_list;
     std::vector<Recompute> all{Recompute::none};
     if (unfused || !workload_.recompute_modules.empty()) all.push_back(Recompute::selective);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.hpp"
+
 namespace sim {
 namespace {
 
@@ -34,9 +36,9 @@ Ranking::Ranking(const SearchSpecification& specification, const Candidates& can
 
 int Ranking::class_of(Bytes memory) const {
   const std::int64_t capacity = specification_.workload.cluster.device().memory.count();
-  const std::int64_t part = (capacity + memory_classes - 1) / memory_classes;
+  const std::int64_t part = divide_up(capacity, memory_classes);
   return static_cast<int>(
-      std::clamp<std::int64_t>((memory.count() + part - 1) / part, 1, memory_classes));
+      std::clamp<std::int64_t>(divide_up(memory.count(), part), 1, memory_classes));
 }
 
 Bytes Ranking::most_of(std::uint32_t index) const {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
+#include <memory>
+#include <mutex>
+
 #include "sim/base/input_error.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/layout/layout_text.hpp"
@@ -19,8 +22,8 @@ std::string first_problem(const InputError& error) {
              : fmt::format("{} (and {} more)", first.what, error.problems().size() - 1);
 }
 
-PointResult result_of(const Scenario& scenario, const Control& control) {
-  const Report report = forecast(scenario, {}, control).report;
+PointResult result_of(const Scenario& scenario, Forecaster& forecaster, const Control& control) {
+  const Report report = forecaster.run(scenario, {}, control).report;
   PointResult result{.problem = {},
                      .layout = layout_text(scenario.layout, LayoutForm::summary),
                      .gpus = report.ranks,
@@ -42,6 +45,26 @@ PointResult result_of(const Scenario& scenario, const Control& control) {
   return result;
 }
 
+// Lends a forecaster to each point that is being forecast, so that a plan is kept over points.
+class Forecasters {
+ public:
+  std::unique_ptr<Forecaster> take() {
+    const std::scoped_lock lock{mutex_};
+    if (free_.empty()) return std::make_unique<Forecaster>();
+    std::unique_ptr<Forecaster> last = std::move(free_.back());
+    free_.pop_back();
+    return last;
+  }
+  void give(std::unique_ptr<Forecaster> forecaster) {
+    const std::scoped_lock lock{mutex_};
+    free_.push_back(std::move(forecaster));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Forecaster>> free_;
+};
+
 }  // namespace
 
 PointResult no_result(std::string why) {
@@ -52,11 +75,17 @@ PointResult no_result(std::string why) {
 
 PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
                            LayoutMode mode, const Control& control) {
+  Forecaster forecaster;
+  return forecast_point(scenario, overrides, mode, forecaster, control);
+}
+
+PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
+                           LayoutMode mode, Forecaster& forecaster, const Control& control) {
   try {
     if (mode == LayoutMode::fixed)
-      return result_of(load_scenario(scenario.with(overrides)), control);
+      return result_of(load_scenario(scenario.with(overrides)), forecaster, control);
     const std::optional<Scenario> best = best_scenario(scenario.with(overrides), control);
-    return best ? result_of(*best, control) : no_result("no layout fits");
+    return best ? result_of(*best, forecaster, control) : no_result("no layout fits");
   } catch (const InputError& error) {
     return no_result(first_problem(error));
   } catch (const std::invalid_argument& error) {
@@ -69,9 +98,12 @@ std::vector<PointResult> forecast_points(const ScenarioInput& scenario,
                                          LayoutMode mode, const std::function<void()>& done,
                                          const Control& control) {
   std::vector<PointResult> results(overrides.size());
+  Forecasters forecasters;
   tbb::parallel_for(std::size_t{0}, overrides.size(), [&](std::size_t i) {
     // A phase of its own is too small to tell; who asks hears of every point.
-    results[i] = forecast_point(scenario, overrides[i], mode, {.stop = control.stop});
+    std::unique_ptr<Forecaster> forecaster = forecasters.take();
+    results[i] = forecast_point(scenario, overrides[i], mode, *forecaster, {.stop = control.stop});
+    forecasters.give(std::move(forecaster));
     if (done) done();
   });
   return results;

@@ -38,11 +38,17 @@ struct PointResult {
 
 PointResult no_result(std::string why);
 
+class Forecaster;
+
 // The scenario under "section.key=value" overrides, simulated; with the fastest layout
 // that fits in place of its own for LayoutMode::best. What is wrong with it becomes the problem of
 // the result. Thread-safe. Throws Stopped.
 PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
                            LayoutMode mode, const Control& control = {});
+// The same with a forecaster that has kept the plan of the point before: for points that differ in
+// the machine.
+PointResult forecast_point(const ScenarioInput& scenario, const std::vector<std::string>& overrides,
+                           LayoutMode mode, Forecaster& forecaster, const Control& control = {});
 
 // Several of them, on the threads of the surrounding TBB arena; `done` hears of each. The result
 // does not depend on the threads. Throws Stopped.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/sources.hpp"
 
@@ -90,7 +91,7 @@ Job job_of(const ScalingSpecification& specification) {
     job.nodes_for = [room](int gpus) { return nodes_for(room, gpus); };
   else
     job.nodes_for = [per_node = scenario.cluster.gpus_per_node()](int gpus) {
-      return (gpus + per_node - 1) / per_node;
+      return divide_up(gpus, per_node);
     };
   job.batch = scenario.layout.global_batch;
   if (specification.layout == LayoutMode::fixed)

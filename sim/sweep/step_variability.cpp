@@ -8,6 +8,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/config/change.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/machine_parameters.hpp"
@@ -110,7 +111,7 @@ StepVariability step_variability(const ScenarioInput& scenario, const Overrides&
   StepVariability made;
   made.path = scenario.path;
   made.overrides = overrides;
-  made.nodes = (ranks + per_node - 1) / per_node;
+  made.nodes = divide_up(ranks, per_node);
   made.disturbance = read_disturbance(scenario, overrides, made.nodes);
   const Disturbance& by = made.disturbance;
   made.slow_chance = 1 - std::pow(1 - by.slow_nodes, made.nodes);

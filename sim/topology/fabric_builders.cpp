@@ -8,15 +8,13 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
+#include "sim/base/rounding.hpp"
 
 namespace sim {
 namespace {
 
 std::uint32_t as_unsigned(int value) {
   return static_cast<std::uint32_t>(value);
-}
-int pieces(int whole, int size) {
-  return (whole + size - 1) / size;
 }
 
 Link switch_link(Bandwidth capacity, Duration latency) {
@@ -94,7 +92,7 @@ void connect_cores(Fabric& fabric, const FabricSpec& spec, std::uint32_t spine,
 // (Zhao et al. 2025, arXiv:2505.09343, section 5.1).
 void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) {
   const int rails = fabric.rails;
-  const int groups = pieces(nodes, spec.nodes_per_switch);
+  const int groups = divide_up(nodes, spec.nodes_per_switch);
   check_size(spec, std::int64_t{groups} * rails, std::int64_t{groups} * rails);
   const std::uint32_t leaf =
       fabric.add_tier("leaf", as_unsigned(groups * rails), as_unsigned(rails));
@@ -116,7 +114,7 @@ void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) 
       connect_up(fabric, spec, leaf + as_unsigned(l), spine + as_unsigned(l % planes * spines), up);
     return;
   }
-  const int pods = pieces(groups, spec.leaves_per_pod);
+  const int pods = divide_up(groups, spec.leaves_per_pod);
   const double pod_down = spec.link.in_bytes_per_second() * spec.leaves_per_pod;
   // Of one spine switch: one port down to every leaf of its pod.
   const int pod_up = uplinks(spec, pod_down, spec.pod_oversubscription, "a spine");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "sim/base/rounding.hpp"
 #include "sim/topology/unvalidated.hpp"
 
 namespace sim {
@@ -29,7 +30,7 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
           .lengths = layout.has_lengths(),
           .expert_adapters = layout.expert_adapters != ExpertAdapters::none,
           .gpus = gpus,
-          .nodes = (gpus + per_node - 1) / per_node,
+          .nodes = divide_up(gpus, per_node),
           .shares = shares,
           .validated = unvalidated(cluster).empty()};
 }

@@ -9,7 +9,6 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
-#include "sim/memory/caching_allocator.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -134,12 +133,14 @@ bool first_alone(const MeasuredRow& row) {
          (*row.cells)["mem_metric"].find("peak_memory_usage") != std::string_view::npos;
 }
 
-Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, const Device& device) {
+Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, PlanMemory& memory,
+                      const Device& device) {
   const Bytes room = device.memory - device.reserved;
+  const std::vector<Program>& programs = plan.memory_programs();
   Bytes most{};
-  for (const Program& program : plan.programs) {
-    if (first_alone(row) && program.stage > 0) continue;
-    most = std::max(most, wanted_memory(program, room).reserved);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (first_alone(row) && programs[i].stage > 0) continue;
+    most = std::max(most, memory.held(i, room).reserved);
   }
   return most;
 }
@@ -158,11 +159,13 @@ Bytes most_tensors(const std::vector<StageMemory>& stages) {
 }
 
 // What the allocator holds besides the tensors of a stage, by a replay.
-Bytes replayed_fragments(const Plan& plan, const Device& device, const StageMemory& of) {
+Bytes replayed_fragments(const Plan& plan, PlanMemory& memory, const Device& device,
+                         const StageMemory& of) {
+  const std::vector<Program>& programs = plan.memory_programs();
   Bytes most{};
-  for (const Program& program : plan.programs)
-    if (program.stage == of.stage)
-      most = std::max(most, wanted_memory(program, device.memory - of.reserved).reserved);
+  for (std::size_t i = 0; i < programs.size(); ++i)
+    if (programs[i].stage == of.stage)
+      most = std::max(most, memory.held(i, device.memory - of.reserved).reserved);
   return std::max(Bytes{}, most - of.use.peak);
 }
 
@@ -179,8 +182,8 @@ double replay_error(const MeasuredRow& row) {
 // What a measured run needed beyond what `memory` says of it. Where its tensors alone were
 // measured, it needed what the allocator holds besides them, too, as the replay has it, with the
 // error of such replays.
-double memory_excess(const MeasuredRow& row, const Plan& plan, const Device& device,
-                     const std::vector<StageMemory>& stages) {
+double memory_excess(const MeasuredRow& row, const Plan& plan, PlanMemory& memory,
+                     const Device& device, const std::vector<StageMemory>& stages) {
   const StageMemory& told = first_alone(row)
                                 ? stages.front()
                                 : *std::max_element(stages.begin(), stages.end(),
@@ -188,7 +191,7 @@ double memory_excess(const MeasuredRow& row, const Plan& plan, const Device& dev
                                                       return a.total < b.total;
                                                     });
   Bytes needed = *row.memory + told.reserved;
-  if (counts_tensors(row)) needed += replayed_fragments(plan, device, told);
+  if (counts_tensors(row)) needed += replayed_fragments(plan, memory, device, told);
   const double beyond = counts_tensors(row) ? replay_error(row) : 0;
   return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1 + beyond;
 }
@@ -205,7 +208,8 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
   if (row.outcome != Outcome::analytic)
     add_time(set, plan, it, row.scenario, options.traits, control, prediction);
   prediction.fits = true;
-  const std::vector<StageMemory> stages = stage_memory(plan, it.cluster);
+  PlanMemory memory{plan};
+  const std::vector<StageMemory> stages = memory.stages(it.cluster);
   for (const StageMemory& stage : stages) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
     prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
@@ -217,10 +221,11 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
   prediction.device = it.cluster.device().name;
   prediction.gpus = it.layout.world_size();
   if (row.memory && row.outcome == Outcome::ran)
-    prediction.memory_excess = memory_excess(row, plan, it.cluster.device(), stages);
+    prediction.memory_excess = memory_excess(row, plan, memory, it.cluster.device(), stages);
   if (row.memory && row.outcome == Outcome::ran)
-    prediction.plan_memory = counts_tensors(row) ? most_tensors(stages)
-                                                 : reserved_memory(row, plan, it.cluster.device());
+    prediction.plan_memory = counts_tensors(row)
+                                 ? most_tensors(stages)
+                                 : reserved_memory(row, plan, memory, it.cluster.device());
   if (row.memory && row.outcome == Outcome::analytic) prediction.plan_memory = most_tensors(stages);
   if (row.activation_share) prediction.activation_share = activation_share(it, plan);
   return prediction;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/base/rounding.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/validation/curves.hpp"
@@ -151,7 +152,7 @@ std::vector<GpuId> members_of(const Curve& curve, const Cluster& cluster) {
 int nodes_of(const Curve& curve, const NodeRoom& room) {
   const int tray = room.gpus / room.trays;
   if (room.trays == 1 || curve.gpus / curve.nodes > 2 * tray) return curve.nodes;
-  const int least = (curve.gpus + room.gpus - 1) / room.gpus;
+  const int least = divide_up(curve.gpus, room.gpus);
   if (least == 1) return 1;
   for (int racks = least; racks <= 2 * least; ++racks)
     if (curve.gpus % (racks * tray) == 0) return racks;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "sim/base/rounding.hpp"
 #include "sim/collective/load_cluster.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/validation/run_scenario.hpp"
@@ -175,7 +176,7 @@ double distance(double gbps, const Machine& machine) {
 int share_of_rack(const Layout& layout, const NodeRoom& room) {
   const int gpus = layout.world_size(), tray = room.gpus / room.trays;
   if (gpus % tray != 0) throw NotSimulated(fmt::format("{} GPUs are no whole trays", gpus));
-  const int racks = (gpus + room.gpus - 1) / room.gpus;
+  const int racks = divide_up(gpus, room.gpus);
   const bool even = gpus % (racks * tray) == 0;
   if (even && (racks == 1 || keeps_groups_whole(layout, room, gpus / racks))) return gpus / racks;
   return whole_gpus_per_node(layout, room, gpus);
@@ -204,7 +205,7 @@ Cluster run_cluster(const RunMachine& machine, const std::string& path, const La
   NodeRoom room = room_of(cluster);
   room.nodes = most_nodes;
   const int used = share_of_rack(machine, layout, room);
-  const int racks = (layout.world_size() + used - 1) / used;
+  const int racks = divide_up(layout.world_size(), used);
   if (racks != cluster.nodes()) cluster = load_cluster(path, racks, machine.changes);
   cluster.use_gpus_per_node(used);
   return cluster;
@@ -228,7 +229,7 @@ RunMachine run_machine(const RunCells& cells) {
   const Machine& nearest = *std::ranges::min_element(
       found, {}, [&](const Machine& machine) { return distance(rate, machine); });
   RunMachine machine{.file = std::string{nearest.file},
-                     .nodes = (gpus + per_node - 1) / per_node,
+                     .nodes = divide_up(gpus, per_node),
                      .gpus_per_node = per_node,
                      .trays = false,
                      .changes = {}};

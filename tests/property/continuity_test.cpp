@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/config/change.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 #include "sim/sweep/point.hpp"
 #include "tests/catch.hpp"
@@ -53,8 +54,9 @@ TEST_CASE("the forecast is continuous in every parameter of the machine", "[prop
   for (const Case& one : cases()) {
     const std::string path = root + "/" + one.scenario;
     const Scenario scenario = load_scenario(path, one.set);
+    Forecaster forecaster;
     const auto time = [&](const std::vector<std::string>& set) {
-      return forecast_point(path, set, LayoutMode::fixed);
+      return forecast_point(path, set, LayoutMode::fixed, forecaster);
     };
     const double base = to_seconds(time(one.set).step_time);
     for (const MachineParameter& parameter :

@@ -11,6 +11,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/config/change.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/forecast/unmoved.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/sweep/point.hpp"
@@ -90,7 +91,7 @@ std::vector<Job> jobs_on(const std::string& cluster, int nodes,
 // What became of twice and half of a number on a job.
 enum class Effect : std::uint8_t { moved, wrong_way, refused, none };
 
-Effect effect_of(const Job& job, const Number& number, Duration base) {
+Effect effect_of(const Job& job, const Number& number, Duration base, Forecaster& forecaster) {
   // NCCL chooses channels and protocols in steps, and a message that begins earlier may find
   // another beside it: half of PCIe's latency costs the third job on h100-pcie 1.7%, and of five
   // rates of the NICs of dragonfly-a100 two cost the first 1.3% for the channels that NCCL takes
@@ -101,7 +102,7 @@ Effect effect_of(const Job& job, const Number& number, Duration base) {
   for (const double factor : {2.0, 0.5}) {
     std::vector<std::string> set = job.set;
     set.push_back(number.key + '=' + scaled_text(number.text, factor));
-    const PointResult point = forecast_point(job.path, set, LayoutMode::fixed);
+    const PointResult point = forecast_point(job.path, set, LayoutMode::fixed, forecaster);
     if (!point.told()) continue;
     refused = false;
     const double more = std::log(to_seconds(point.step_time) / to_seconds(base));
@@ -124,20 +125,22 @@ void check_numbers(const std::vector<Number>& numbers, const std::vector<Job>& j
     const Job& job;
     Scenario scenario;
     Plan plan;
-    Duration base;
+    Forecaster forecaster{};
+    Duration base{};
   };
   std::vector<Case> cases;
   for (const Job& job : jobs) {
     Scenario scenario = load_scenario(job.path, job.set);
     Plan plan = make_plan(scenario.model, scenario.layout);
-    const Duration base = forecast_point(job.path, job.set, LayoutMode::fixed).step_time;
-    cases.push_back({job, std::move(scenario), std::move(plan), base});
+    cases.push_back({.job = job, .scenario = std::move(scenario), .plan = std::move(plan)});
+    Case& made = cases.back();
+    made.base = forecast_point(job.path, job.set, LayoutMode::fixed, made.forecaster).step_time;
   }
   for (const Number& number : numbers) {
     bool answered = false;
     std::string why;
-    for (const Case& one : cases) {
-      const Effect effect = effect_of(one.job, number, one.base);
+    for (Case& one : cases) {
+      const Effect effect = effect_of(one.job, number, one.base, one.forecaster);
       if (effect == Effect::moved || effect == Effect::refused) answered = true;
       if (effect == Effect::none) why = why_unmoved(one.scenario, one.plan, number.key);
     }

@@ -161,7 +161,7 @@ CompressionPlan quantized(const Layout& layout, const CompressedBucket& bucket) 
 }  // namespace
 
 Bytes quantized_bytes(std::int64_t elements, int bits) {
-  const std::int64_t groups = (elements + quantization_group - 1) / quantization_group;
+  const std::int64_t groups = divide_up(elements, quantization_group);
   return Bytes{round_up((elements * bits + 7) / 8, number) + groups * number};
 }
 
@@ -184,7 +184,7 @@ std::int64_t selected_elements(const Layout& layout, std::int64_t elements) {
 
 std::int64_t one_bit_part(std::int64_t elements, int ranks) {
   constexpr std::int64_t word_bits = 32;
-  return round_up((elements + ranks - 1) / ranks, word_bits);
+  return round_up(divide_up(elements, ranks), word_bits);
 }
 
 bool is_worth_factors(std::int64_t rows, std::int64_t columns, int rank) {

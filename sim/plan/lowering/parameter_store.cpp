@@ -1,5 +1,7 @@
 #include "sim/plan/lowering/parameter_store.hpp"
 
+#include "sim/base/rounding.hpp"
+
 namespace sim::lowering {
 
 std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const ParameterStore& store) {
@@ -10,11 +12,11 @@ std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const Paramete
 }
 
 std::int64_t shard_of(const Bucket& bucket) {
-  return (bucket.elements + bucket.shards - 1) / bucket.shards;
+  return divide_up(bucket.elements, bucket.shards);
 }
 
 std::int64_t rest_of_muon(const Bucket& bucket) {
-  return (bucket.elements - bucket.muon_elements + bucket.shards - 1) / bucket.shards;
+  return divide_up(bucket.elements - bucket.muon_elements, bucket.shards);
 }
 
 // ZeRO-1 and 2 may reduce all gradients on every rank, which then keeps its slice: Scaling

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "sim/base/rounding.hpp"
+
 namespace sim {
 namespace {
-
-std::int64_t quotient_up(std::int64_t value, std::int64_t by) {
-  return (value + by - 1) / by;
-}
 
 void chunk_head(const Region& region, std::int64_t tokens, std::int64_t chunks, ShardedOp& head) {
   const ModelOp& op = *head.op;
@@ -27,8 +25,8 @@ void chunk_head(const Region& region, std::int64_t tokens, std::int64_t chunks, 
 }  // namespace
 
 std::int64_t tokens_of_chunk(std::int64_t tokens, std::int64_t hidden, std::int64_t classes) {
-  const std::int64_t parts = quotient_up(classes, hidden);
-  const auto power = std::bit_ceil(static_cast<std::uint64_t>(quotient_up(tokens, parts)));
+  const std::int64_t parts = divide_up(classes, hidden);
+  const auto power = std::bit_ceil(static_cast<std::uint64_t>(divide_up(tokens, parts)));
   return std::min(tokens, static_cast<std::int64_t>(power));
 }
 
@@ -40,7 +38,7 @@ void chunk_logits(const Region& region, ShardedBlock& sharded) {
   if (head.op->kind != ModelOpKind::linear) return;
   const std::int64_t all = tokens_of(region, *head.op);
   const std::int64_t tokens = tokens_of_chunk(all, head.op->in_features, head.op->out_features);
-  const std::int64_t chunks = quotient_up(all, tokens);
+  const std::int64_t chunks = divide_up(all, tokens);
   chunk_head(region, tokens, chunks, head);
   loss->input = loss->whole_input = head.output;
   loss->forward->launches *= static_cast<int>(chunks);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "sim/base/rounding.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 
@@ -150,7 +151,7 @@ LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
   const ModelOp& op = *to.op;
   const std::int64_t rank = region.layout->lora_rank, experts = region.experts;
   const std::int64_t in = op.in_features, out = op.out_features;
-  const std::int64_t tokens = tokens_of(region, op), rows = (tokens + experts - 1) / experts;
+  const std::int64_t tokens = tokens_of(region, op), rows = divide_up(tokens, experts);
   const DType dtype = region.layout->activation_dtype;
   const auto bytes = [&](std::int64_t features) {
     return Bytes{tokens * features * region.element};

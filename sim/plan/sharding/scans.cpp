@@ -1,6 +1,7 @@
 // Scans over context-parallel ranks, and sparse attention.
 #include <algorithm>
 
+#include "sim/base/rounding.hpp"
 #include "sim/plan/sharding/parts.hpp"
 
 namespace sim {
@@ -33,7 +34,7 @@ ContextAttention scan_exchange(const Region& region, const ModelOp& op) {
 
 void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to) {
   const ScanShape& scan = *op.scan;
-  const std::int64_t chunks = (region.row + scan.chunk - 1) / scan.chunk;
+  const std::int64_t chunks = divide_up(region.row, scan.chunk);
   to.forward->in_sequence = chunks * scan.forward_step;
   to.backward->in_sequence = chunks * scan.backward_step;
   if (region.layout->context_parallel > 1) to.context = scan_exchange(region, op);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/model/expert_bias.hpp"
 #include "sim/plan/sharding/chunked_loss.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
@@ -148,7 +149,7 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.products = op.products;
   const std::int64_t each = out / op.products;
   const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
-  const std::int64_t rows = (tokens + matrices - 1) / matrices;
+  const std::int64_t rows = divide_up(tokens, matrices);
   const Bytes weight_gradient{each * in * matrices *
                               bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const DType dtype = product_dtype(region, op);
@@ -488,7 +489,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
 std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel) {
   if (tensor_parallel == 1) return vocabulary;
   const std::int64_t multiple = std::int64_t{128} * tensor_parallel;
-  return (vocabulary + multiple - 1) / multiple * multiple;
+  return round_up(vocabulary, multiple);
 }
 
 std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers) {

@@ -26,7 +26,8 @@ TEST_CASE("a forecast is what its parts say", "[forecast]") {
   const Simulation simulation = simulate(plan, scenario.cluster, scenario.options);
   CHECK(made.report.step_time == simulation.timeline.end.time_since_epoch());
   CHECK(made.timeline.tracks.size() == simulation.timeline.tracks.size());
-  CHECK(to_json(made.report) == to_json(make_report(scenario, plan, simulation)));
+  PlanMemory memory{plan};
+  CHECK(to_json(made.report) == to_json(make_report(scenario, plan, simulation, memory)));
   CHECK(made.report.what_if.empty());
 }
 

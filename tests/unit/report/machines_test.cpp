@@ -38,7 +38,8 @@ Report forecast(const std::string& cluster, const std::string& dtype) {
   const Scenario scenario = load_scenario(path.string());
   std::filesystem::remove(path);
   const Plan plan = make_plan(scenario.model, scenario.layout);
-  return make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options));
+  PlanMemory memory{plan};
+  return make_report(scenario, plan, simulate(plan, scenario.cluster, scenario.options), memory);
 }
 
 double step(const std::string& name, const std::string& dtype) {

@@ -1,0 +1,111 @@
+#include "sim/report/stage_memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "sim/collective/communicator_memory.hpp"
+#include "sim/memory/caching_allocator.hpp"
+#include "sim/plan/server_exchange.hpp"
+
+namespace sim {
+namespace {
+
+constexpr Bytes no_limit{INT64_MAX / 2};
+
+// Of what servers hold, the part of the node that has most of it.
+Bytes server_memory(const Plan& plan, const Cluster& cluster) {
+  const ServerShares shares = server_shares(plan.layout, cluster.gpus_per_node());
+  const Bytes held = server_bytes(plan.layout, plan.parameters).held;
+  return Bytes{std::llround(static_cast<double>(held.count()) *
+                            std::max(shares.of_node, shares.of_machine))};
+}
+
+HostMemoryUse host_of_node(const Plan& plan, const Program& program, const Cluster& cluster) {
+  HostMemoryUse host = host_memory_use(program, plan.layout);
+  host.memory = host.memory * cluster.gpus_per_node();
+  host.disk = host.disk * cluster.gpus_per_node();
+  if (plan.layout.has_servers()) host.memory += server_memory(plan, cluster);
+  return host;
+}
+
+// Gradients that each backward pass makes anew (zero_grad(set_to_none=True)) are not all there at
+// the peak: `allocated` is what the replayed allocator had in use.
+void leave_out_gradients(MemoryUse& use, Bytes allocated) {
+  Bytes& gradients = use.at_peak[static_cast<std::size_t>(BufferCategory::gradients)];
+  const Bytes absent = std::clamp(use.peak - allocated, Bytes{}, gradients);
+  use.peak = use.peak - absent;
+  gradients = gradients - absent;
+}
+
+}  // namespace
+
+PlanMemory::PlanMemory(const Plan& plan) : plan_{plan}, known_(plan.memory_programs().size()) {}
+
+const MemoryUse& PlanMemory::use(std::size_t program) {
+  std::optional<MemoryUse>& known = known_[program].use;
+  if (!known) known = memory_use(plan_.memory_programs()[program]);
+  return *known;
+}
+
+const CachedMemory& PlanMemory::unbounded(std::size_t program) {
+  std::optional<CachedMemory>& known = known_[program].unbounded;
+  if (!known) known = cached_memory(plan_.memory_programs()[program], no_limit);
+  return *known;
+}
+
+// A limit that is never met changes nothing.
+CachedMemory PlanMemory::held(std::size_t program, Bytes room) {
+  const CachedMemory& free = unbounded(program);
+  if (free.reserved <= room) return free;
+  const CachedMemory within = cached_memory(plan_.memory_programs()[program], room);
+  return within.fits ? within : free;
+}
+
+void PlanMemory::add_fragments(std::size_t program, StageMemory& stage) {
+  const Bytes room = stage.capacity - stage.reserved;
+  // Where the tensors alone are too many, what is asked is what they would take.
+  const CachedMemory taken = stage.use.peak > room ? unbounded(program) : held(program, room);
+  const Allocation& allocation = plan_.memory_programs()[program].allocation;
+  if (allocation.separate_gradients && plan_.layout.data_parallel == 1)
+    leave_out_gradients(stage.use, taken.allocated);
+  stage.fragments = std::max(Bytes{}, taken.reserved - stage.use.peak);
+  stage.retries = taken.retries;
+}
+
+std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommunicators* known) {
+  const Device& device = cluster.device();
+  std::vector<StageMemory> stages(static_cast<std::size_t>(plan_.layout.pipeline_parallel));
+  CommunicatorMemory communicators{plan_, cluster, known};
+  const std::vector<Program>& programs = plan_.memory_programs();
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const Program& program = programs[i];
+    StageMemory here{.stage = program.stage,
+                     .use = use(i),
+                     .reserved = device.reserved + communicators.of_stage(program.stage),
+                     .fragments = {},
+                     .retries = 0,
+                     .replayed = plan_.caching_allocator,
+                     .total = {},
+                     .capacity = device.memory,
+                     .peak_operator = {},
+                     .host = host_of_node(plan_, program, cluster),
+                     .host_capacity = cluster.host().memory,
+                     .disk_capacity = cluster.host().disk};
+    if (plan_.caching_allocator) add_fragments(i, here);
+    here.total = here.use.peak + here.fragments + here.reserved;
+    if (here.use.peak_op.value < program.size())
+      here.peak_operator = program.name(here.use.peak_op);
+    StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
+    if (here.total > worst.total) worst = std::move(here);
+  }
+  return stages;
+}
+
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
+                                      KnownCommunicators* known) {
+  return PlanMemory{plan}.stages(cluster, known);
+}
+
+}  // namespace sim

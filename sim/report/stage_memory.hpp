@@ -1,0 +1,71 @@
+// Memory of every pipeline stage of a plan on a machine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/memory/block_pool.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/topology/cluster.hpp"
+
+namespace sim {
+
+class KnownCommunicators;
+
+struct StageMemory {
+  int stage = 0;
+  MemoryUse use;
+  Bytes reserved{};   // the device's own: context, communication library, workspaces
+  Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
+  int retries = 0;    // of that allocator in a step; what they cost is not in any time
+  bool replayed = false;
+  Bytes total{};  // peak, fragments and reserved
+  Bytes capacity{};
+  std::string peak_operator;  // the operator being issued at the peak
+  // Of offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
+  HostMemoryUse host{};
+  Bytes host_capacity{}, disk_capacity{};
+  bool fits_host() const {
+    return (host_capacity == Bytes{} || host.memory <= host_capacity) &&
+           (disk_capacity == Bytes{} || host.disk <= disk_capacity);
+  }
+  bool fits() const { return total <= capacity && fits_host(); }
+  // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
+  Bytes max_allocated() const { return use.peak; }
+  Bytes max_reserved() const { return use.peak + fragments; }
+};
+
+// What the programs of one plan need of memory, worked out once for many machines. One thread at a
+// time; the plan has to outlive it.
+class PlanMemory {
+ public:
+  explicit PlanMemory(const Plan& plan);
+
+  // Of every stage the worst program. Needs no simulation. `known`: of communicators, where many
+  // plans are asked about on one cluster.
+  std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known = nullptr);
+  // What the allocator takes for a program of Plan::memory_programs() on a device that has `room`;
+  // on one that has room for all, where that is too little.
+  CachedMemory held(std::size_t program, Bytes room);
+
+ private:
+  struct OfProgram {
+    std::optional<MemoryUse> use{};
+    std::optional<CachedMemory> unbounded{};
+  };
+  const MemoryUse& use(std::size_t program);
+  const CachedMemory& unbounded(std::size_t program);
+  void add_fragments(std::size_t program, StageMemory& stage);
+
+  const Plan& plan_;
+  std::vector<OfProgram> known_;
+};
+
+// Of one machine.
+std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
+                                      KnownCommunicators* known = nullptr);
+
+}  // namespace sim
