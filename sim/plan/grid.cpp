@@ -9,20 +9,6 @@
 namespace sim {
 namespace {
 
-int size_of(const Layout& layout, Dimension dimension) {
-  switch (dimension) {
-    case Dimension::tensor:
-      return layout.tensor_parallel;
-    case Dimension::context:
-      return layout.context_parallel;
-    case Dimension::data:
-      return layout.data_parallel;
-    case Dimension::pipeline:
-      return layout.pipeline_parallel;
-  }
-  return 1;
-}
-
 int& coordinate(RankCoordinates& at, Dimension dimension) {
   switch (dimension) {
     case Dimension::context:
@@ -209,6 +195,20 @@ void make_line(Plan& plan, const RankCoordinates& first, bool tied_embedding, Gr
 }
 
 }  // namespace
+
+int size_of(const Layout& layout, Dimension dimension) {
+  switch (dimension) {
+    case Dimension::tensor:
+      return layout.tensor_parallel;
+    case Dimension::context:
+      return layout.context_parallel;
+    case Dimension::data:
+      return layout.data_parallel;
+    case Dimension::pipeline:
+      return layout.pipeline_parallel;
+  }
+  return 1;
+}
 
 RankCoordinates rank_of_stage(const Layout& layout, int pipeline, int i) {
   const int replica = i / layout.tensor_parallel;

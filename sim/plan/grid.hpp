@@ -14,6 +14,9 @@ struct FurtherGroups {
   bool experts = false;
 };
 
+// How many coordinates a dimension has.
+int size_of(const Layout& layout, Dimension dimension);
+
 // The group of the rank at these coordinates, in communicator order; empty: it would be alone.
 std::vector<RankId> group_members(const Layout& layout, GroupRole role, const RankCoordinates& of);
 

@@ -7,25 +7,12 @@
 #include <set>
 
 #include "sim/base/rounding.hpp"
+#include "sim/plan/grid.hpp"
 
 namespace sim {
 namespace {
 
 constexpr std::int64_t beyond = 1LL << 40;  // more ranks than any machine has
-
-std::int64_t size_of(const Layout& layout, Dimension dimension) {
-  switch (dimension) {
-    case Dimension::tensor:
-      return layout.tensor_parallel;
-    case Dimension::context:
-      return layout.context_parallel;
-    case Dimension::data:
-      return layout.data_parallel;
-    case Dimension::pipeline:
-      return layout.pipeline_parallel;
-  }
-  return 1;
-}
 
 // Ranks from one coordinate of the dimension to the next.
 std::int64_t stride_of(const Layout& layout, Dimension dimension) {
