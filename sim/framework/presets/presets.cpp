@@ -31,10 +31,11 @@ LayoutDefault attention(AttentionKernel kernel, std::string_view why) {
 
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all = [] {
-    using namespace preset_tables;
+    namespace tables = preset_tables;
     std::vector<Preset> joined;
-    for (auto* table : {megatron, pytorch, transformers, scaling, torchtitan, deepspeed,
-                        nvidia_recipes, fully_sharded_data})
+    for (auto* table : {tables::megatron, tables::pytorch, tables::transformers, tables::scaling,
+                        tables::torchtitan, tables::deepspeed, tables::nvidia_recipes,
+                        tables::fully_sharded_data})
       std::ranges::move(table(), std::back_inserter(joined));
     return joined;
   }();
@@ -68,24 +69,24 @@ std::string text_of(const Preset& preset) {
 }
 
 Framework framework_of(FrameworkName name) {
-  using namespace preset_tables;
+  namespace tables = preset_tables;
   switch (name) {
     case FrameworkName::megatron:
-      return megatron_kernels();
+      return tables::megatron_kernels();
     case FrameworkName::pytorch:
-      return pytorch_kernels();
+      return tables::pytorch_kernels();
     case FrameworkName::transformers:
-      return transformers_kernels();
+      return tables::transformers_kernels();
     case FrameworkName::scaling:
-      return scaling_kernels();
+      return tables::scaling_kernels();
     case FrameworkName::torchtitan:
-      return torchtitan_kernels();
+      return tables::torchtitan_kernels();
     case FrameworkName::deepspeed:
-      return deepspeed_kernels();
+      return tables::deepspeed_kernels();
     case FrameworkName::megatron_deepspeed:
-      return megatron_deepspeed_kernels();
+      return tables::megatron_deepspeed_kernels();
   }
-  return megatron_kernels();
+  return tables::megatron_kernels();
 }
 
 }  // namespace sim
