@@ -6,23 +6,22 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <set>
-#include <stdexcept>
 
 #include "sim/base/rounding.hpp"
 #include "sim/collective/load_cluster.hpp"
 #include "sim/config/reader.hpp"
-#include "sim/engine/device_spread.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/followers.hpp"
 #include "sim/scenario/layered.hpp"
+#include "sim/scenario/machine_checks.hpp"
 #include "sim/scenario/near_files.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/read_changes.hpp"
 #include "sim/scenario/read_framework.hpp"
 #include "sim/scenario/read_layout.hpp"
+#include "sim/scenario/read_simulation.hpp"
 #include "sim/scenario/read_training.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/topology/coupled_changes.hpp"
@@ -136,98 +135,6 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
     text.changes.cluster.push_back(std::move(change));
   }
   return text;
-}
-
-void read_collectives(const Layered& section, SimulationOptions& options) {
-  options.collectives = section.word_or("collectives", CollectiveModel::fluid);
-  options.tensor_choice.algorithm = section.word_or("tensor_algorithm", Algorithm::automatic);
-  options.tensor_choice.protocol = section.word_or("tensor_protocol", Protocol::automatic);
-  options.data_choice.algorithm = section.word_or("data_algorithm", Algorithm::automatic);
-  options.data_choice.protocol = section.word_or("data_protocol", Protocol::automatic);
-  const int shards = section.int_or("server_shards", 1, {1, 1 << 16});
-  options.tensor_choice.server_shards = options.data_choice.server_shards = shards;
-}
-
-// The entries of simulation.stragglers and simulation.faults, kept with their place for checks that
-// need the cluster.
-struct Trouble {
-  std::vector<ValueReader> straggler_ranks;
-  std::vector<ValueReader> fault_places;
-  std::vector<LinkFault> faults;
-};
-
-Trouble read_trouble(const Layered& section, SimulationOptions& options) {
-  Trouble trouble;
-  if (const ObjectReader* holder = section.holder("stragglers")) {
-    for (const ValueReader& entry : holder->list("stragglers")) {
-      const ObjectReader item = entry.object();
-      const ValueReader rank = item.at("rank");
-      Straggler straggler{.rank = RankId{static_cast<std::uint32_t>(rank.integer({0, 1 << 24}))},
-                          .factor = item.real("factor", {0.01, 1e4})};
-      options.stragglers.push_back(straggler);
-      trouble.straggler_ranks.push_back(rank);
-    }
-  }
-  if (const ObjectReader* holder = section.holder("faults")) {
-    for (const ValueReader& entry : holder->list("faults")) {
-      const ObjectReader item = entry.object();
-      const ValueReader where = item.at("where");
-      // Below a millionth a link is dead for any purpose, and times would leave the clock's range.
-      const double factor = item.real("factor", {0, 1});
-      if (factor > 0 && factor < 1e-6)
-        item.problem("factor", "factor is below a millionth; allowed: 0 (dead), or 1e-6 to 1");
-      trouble.faults.push_back({.where = where.text(), .factor = factor});
-      trouble.fault_places.push_back(where);
-    }
-  }
-  return trouble;
-}
-
-// Message by message, collectives have no time of their own to multiply.
-void read_time_factors(const Layered& section, SimulationOptions& options) {
-  const Layered factors = section.section("time_factors");
-  for (const TimeFactorField& field : time_factor_fields)
-    options.factors.*field.member =
-        factors.real_or(field.name, 1, {least_time_factor, most_time_factor});
-  const bool of_collectives = options.factors.tensor != 1 || options.factors.data != 1;
-  if (options.collectives == CollectiveModel::stepwise && of_collectives)
-    section.problem("time_factors",
-                    "tensor and data are factors of fluid collectives: set collectives: fluid, or "
-                    "leave them at 1");
-}
-
-// Parts of layers, each once.
-void read_graph_scope(const Layered& section, SimulationOptions& options) {
-  const ObjectReader* holder = section.holder("graph_scope");
-  if (!holder) return;
-  for (const ValueReader& entry : holder->list("graph_scope")) {
-    const std::string text = entry.text();
-    const std::optional<GraphModule> named = from_word<GraphModule>(text);
-    if (!named)
-      entry.problem(
-          fmt::format("'{}' is no part of a layer; allowed: attn, mlp, moe, moe_router, "
-                      "moe_preprocess, mamba",
-                      text.substr(0, 80)));
-    const GraphModule module = named.value_or(GraphModule::attn);
-    if (named && std::ranges::find(options.graph_scope, module) != options.graph_scope.end())
-      entry.problem(fmt::format("{} is named twice", word(module)));
-    options.graph_scope.push_back(module);
-  }
-  if (!options.graphs && !options.graph_scope.empty())
-    section.problem("graph_scope", "graph_scope goes with graphs: true");
-}
-
-Trouble read_simulation(const Layered& section, SimulationOptions& options) {
-  read_collectives(section, options);
-  read_time_factors(section, options);
-  options.fold = section.boolean_or("fold", true);
-  options.graphs = section.boolean_or("graphs", false);
-  read_graph_scope(section, options);
-  options.device_spread = section.real_or("device_spread", published_device_spread, {0, 1});
-  options.jitter = section.real_or("jitter", 0, {0, 2});
-  options.seed = static_cast<std::uint64_t>(
-      section.integer_or("seed", 1, {0, std::numeric_limits<std::int64_t>::max()}));
-  return read_trouble(section, options);
 }
 
 // Loads a file that the scenario names; its problems join those of the other such file. A name that
@@ -388,78 +295,6 @@ void report_layout_problems(const Layout& layout, const Model& model, const Laye
   }
 }
 
-void check_attention(const Layout& layout, const Device& device, const Layered& section) {
-  if (!is_flash(layout.attention) || device.attention_model(layout.attention)) return;
-  const bool first = layout.attention == AttentionKernel::flash_1;
-  section.problem(
-      "attention",
-      fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
-                  first ? "FlashAttention 1" : "FlashAttention-2", device.attention.kernels));
-}
-
-void check_eight_bit_attention(const Model& model, const Device& device, const Layered& section) {
-  const Execution& runs = model.execution;
-  if (runs.eight_bit_attention == EightBitAttention::none) return;
-  const bool micro = runs.eight_bit == EightBit::transformer_engine_mxfp8;
-  if (micro ? device.attention.mxfp8.has_value() : device.attention.fp8.has_value()) return;
-  section.problem("fp8_attention", fmt::format("the file of the {} has no rates of attention in {}",
-                                               device.name, micro ? "mxfp8" : "fp8"));
-}
-
-// User buffers and symmetric memory are memory of other GPUs, mapped over NVLink
-// (Transformer Engine, userbuffers-host.cpp; PyTorch, CUDASymmetricMemory.cu).
-void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section) {
-  const int gpus = cluster.gpus_per_node();
-  if (!layout.cuts_products() || tensor_within_nodes(layout, gpus)) return;
-  section.problem("overlap", fmt::format("overlap.tensor_products needs tensor ranks on one node, "
-                                         "which has {} GPUs here",
-                                         gpus));
-}
-
-constexpr const char* no_path = "a path from each GPU to a socket (node.pcie)";
-
-// What lies on the host costs what the cluster's file has to say.
-void check_host(const Layout& layout, const Cluster& cluster, const Layered& section) {
-  if (layout.outer_on_host && cluster.host_copy() == Bandwidth{})
-    section.problem("local_steps",
-                    fmt::format("local_steps.on_host is true, but the file of {} has no {}; "
-                                "topologies/FORMAT.md has the keys",
-                                cluster.name(), no_path));
-  if (!layout.uses_host()) return;
-  const HostTraits& host = cluster.host();
-  const bool disk = layout.uses_disk();
-  std::string missing;
-  if (host.bandwidth == Bandwidth{}) missing = "host.bandwidth, the rate of a host's memory";
-  if (disk && host.disk_read == Bandwidth{}) missing = "host.nvme: {read, write}";
-  if (cluster.host_copy() == Bandwidth{}) missing = no_path;
-  if (!missing.empty())
-    section.problem("offload", fmt::format("offload.{} is {}, but the file of {} has no {}; "
-                                           "topologies/FORMAT.md has the keys",
-                                           layout.offloads() ? "optimizer" : "activations",
-                                           disk ? "nvme" : "cpu", cluster.name(), missing));
-}
-
-void check_trouble(const Trouble& trouble, const SimulationOptions& options, int gpus,
-                   Cluster& cluster) {
-  std::set<std::uint32_t> named;
-  for (std::size_t i = 0; i < options.stragglers.size(); ++i) {
-    const std::uint32_t rank = options.stragglers[i].rank.value;
-    if (static_cast<int>(rank) >= gpus)
-      trouble.straggler_ranks[i].problem(
-          fmt::format("there is no rank {}: ranks are 0 to {}", rank, gpus - 1));
-    else if (!named.insert(rank).second)
-      trouble.straggler_ranks[i].problem(
-          fmt::format("rank {} is named twice; give it one factor", rank));
-  }
-  for (std::size_t i = 0; i < trouble.faults.size(); ++i) {
-    try {
-      cluster.apply(trouble.faults[i]);
-    } catch (const std::invalid_argument& error) {
-      trouble.fault_places[i].problem(error.what());
-    }
-  }
-}
-
 // The layout as the file has it, or the workload of one that is still to be found.
 enum class LayoutState : std::uint8_t { given, open };
 
@@ -574,11 +409,10 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   take_host_times(framework, options);
   const int gpus = place_job(state, sources, text, machine, *cluster);
   complete_layout(state, gpus, *model, *cluster, sources, layout_section, preset, text);
-  check_attention(text.layout, cluster->device(), layout_section);
-  check_eight_bit_attention(*model, cluster->device(), top.section("framework"));
+  check_kernels(text.layout, *model, cluster->device(), top);
   check_host(text.layout, *cluster, layout_section);
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
-  check_trouble(trouble, options, gpus, *cluster);
+  apply_trouble(trouble, options, gpus, *cluster);
   sources.finish();
   std::vector<Followed> followed = all_followed(std::move(renamed), machine, text);
   Scenario made{.path = path,

@@ -1,0 +1,69 @@
+#include "sim/scenario/machine_checks.hpp"
+
+#include <fmt/format.h>
+
+#include "sim/plan/plan.hpp"
+
+namespace sim {
+namespace {
+
+constexpr const char* no_path = "a path from each GPU to a socket (node.pcie)";
+
+void check_attention(const Layout& layout, const Device& device, const Layered& section) {
+  if (!is_flash(layout.attention) || device.attention_model(layout.attention)) return;
+  const bool first = layout.attention == AttentionKernel::flash_1;
+  section.problem(
+      "attention",
+      fmt::format("the file of the {} has no rates of {}; flash takes {}", device.name,
+                  first ? "FlashAttention 1" : "FlashAttention-2", device.attention.kernels));
+}
+
+void check_eight_bit_attention(const Model& model, const Device& device, const Layered& section) {
+  const Execution& runs = model.execution;
+  if (runs.eight_bit_attention == EightBitAttention::none) return;
+  const bool micro = runs.eight_bit == EightBit::transformer_engine_mxfp8;
+  if (micro ? device.attention.mxfp8.has_value() : device.attention.fp8.has_value()) return;
+  section.problem("fp8_attention", fmt::format("the file of the {} has no rates of attention in {}",
+                                               device.name, micro ? "mxfp8" : "fp8"));
+}
+
+}  // namespace
+
+void check_kernels(const Layout& layout, const Model& model, const Device& device,
+                   const Layered& top) {
+  check_attention(layout, device, top.section("layout"));
+  check_eight_bit_attention(model, device, top.section("framework"));
+}
+
+// What lies on the host costs what the cluster's file has to say.
+void check_host(const Layout& layout, const Cluster& cluster, const Layered& section) {
+  if (layout.outer_on_host && cluster.host_copy() == Bandwidth{})
+    section.problem("local_steps",
+                    fmt::format("local_steps.on_host is true, but the file of {} has no {}; "
+                                "topologies/FORMAT.md has the keys",
+                                cluster.name(), no_path));
+  if (!layout.uses_host()) return;
+  const HostTraits& host = cluster.host();
+  const bool disk = layout.uses_disk();
+  std::string missing;
+  if (host.bandwidth == Bandwidth{}) missing = "host.bandwidth, the rate of a host's memory";
+  if (disk && host.disk_read == Bandwidth{}) missing = "host.nvme: {read, write}";
+  if (cluster.host_copy() == Bandwidth{}) missing = no_path;
+  if (!missing.empty())
+    section.problem("offload", fmt::format("offload.{} is {}, but the file of {} has no {}; "
+                                           "topologies/FORMAT.md has the keys",
+                                           layout.offloads() ? "optimizer" : "activations",
+                                           disk ? "nvme" : "cpu", cluster.name(), missing));
+}
+
+// User buffers and symmetric memory are memory of other GPUs, mapped over NVLink
+// (Transformer Engine, userbuffers-host.cpp; PyTorch, CUDASymmetricMemory.cu).
+void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section) {
+  const int gpus = cluster.gpus_per_node();
+  if (!layout.cuts_products() || tensor_within_nodes(layout, gpus)) return;
+  section.problem("overlap", fmt::format("overlap.tensor_products needs tensor ranks on one node, "
+                                         "which has {} GPUs here",
+                                         gpus));
+}
+
+}  // namespace sim
