@@ -70,8 +70,8 @@ Command choose_command() {
              .help = "write what is best where as a map (SVG)"},
             threads_option(request->threads)}}),
       .footer =
-          "Example: stepcast choose scenarios/llama-3.1-8b-fsdp-8-h100.yaml --set "
-          "cluster.nodes=8 --factors validation/convergence/results/byte-llama/factors.yaml",
+          "Example: stepcast choose scenarios/gpt2-64-h100-ethernet.yaml --factors "
+          "validation/convergence/results/byte-llama/factors.yaml",
       .run = [request] { return show_choice(*request); }};
 }
 

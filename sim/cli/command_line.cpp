@@ -109,14 +109,17 @@ using Path = std::vector<const Command*>;
 
 // `footer`: of a command without one of its own.
 void fill(CLI::App& app, const Command& command, const std::string& footer) {
-  app.footer(command.footer.empty() ? footer : command.footer);
+  const std::string& own = command.footer.empty() ? footer : command.footer;
+  app.footer(own);
+  for (const std::string& alias : command.aliases)
+    app.alias(alias);
   if (command.any_arguments) app.allow_extras();
   for (const Option& option : command.options)
     add_option(app, option);
   for (const Option& option : command.options)
     relate(app, command, option);
   for (const Command& one : command.commands)
-    fill(*app.add_subcommand(one.name, one.help), one, footer);
+    fill(*app.add_subcommand(one.name, one.help), one, own);
   if (!command.commands.empty()) app.require_subcommand(command.run ? 0 : 1, 1);
 }
 

@@ -70,10 +70,11 @@ struct Command {
   std::string help = {};
   Options options = {};
   std::vector<Command> commands = {};
-  std::string footer = {};             // of the help; empty: the program's
-  std::function<ExitCode()> run = {};  // empty: one of `commands` is required
-  bool any_arguments = false;          // what comes behind it is not looked at
-  std::string version = {};            // of the program, for --version
+  std::string footer = {};                // of the help; empty: that of the command it belongs to
+  std::function<ExitCode()> run = {};     // empty: one of `commands` is required
+  bool any_arguments = false;             // what comes behind it is not looked at
+  std::string version = {};               // of the program, for --version
+  std::vector<std::string> aliases = {};  // further names
 };
 
 // Options of several groups, in order.

@@ -143,7 +143,8 @@ Command completion_command() {
           .help = "a completion script for your shell",
           .commands = {script_command("bash", "use: source <(stepcast completion bash)", bash),
                        script_command("zsh", "use: source <(stepcast completion zsh)", zsh),
-                       script_command("fish", "use: stepcast completion fish | source", fish)}};
+                       script_command("fish", "use: stepcast completion fish | source", fish)},
+          .footer = "Example: source <(stepcast completion bash)"};
 }
 
 }  // namespace sim

@@ -60,6 +60,7 @@ ExitCode report_findings() {
 Command doctor_command() {
   return {.name = "doctor",
           .help = "what this program was built with, and what this machine has",
+          .footer = "Example: stepcast doctor",
           .run = report_findings};
 }
 

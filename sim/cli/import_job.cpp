@@ -118,6 +118,13 @@ Options options_of(JobKind kind, JobFile& request) {
   return options;
 }
 
+// Programs whose files are read as another one's.
+std::vector<std::string> aliases_of(JobKind kind) {
+  if (kind == JobKind::nemo) return {"bridge", "megatron-bridge"};
+  if (kind == JobKind::accelerate) return {"axolotl", "trl", "llama-factory"};
+  return {};
+}
+
 Command job_command(JobKind kind, const char* help) {
   const auto request = std::make_shared<Request>();
   const std::string name{word(kind)};
@@ -131,7 +138,8 @@ Command job_command(JobKind kind, const char* help) {
                            .form = "FILE",
                            .help = "where to; default: the standard output"}}}),
       .footer = fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name),
-      .run = [request, kind] { return import_into_scenario(kind, *request); }};
+      .run = [request, kind] { return import_into_scenario(kind, *request); },
+      .aliases = aliases_of(kind)};
 }
 
 struct TryRequest : Fallback {
@@ -188,7 +196,8 @@ std::vector<Command> job_imports() {
       job_command(JobKind::deepspeed,
                   "a scenario from DeepSpeed's JSON; the model comes with --model"),
       job_command(JobKind::accelerate,
-                  "a scenario from the YAML of Hugging Face Accelerate, TRL or axolotl"),
+                  "a scenario from the YAML of Hugging Face Accelerate, TRL, axolotl or "
+                  "LLaMA-Factory"),
       job_command(JobKind::nemo,
                   "a scenario from the YAML of Megatron-Bridge or NeMo 1.x, or from a recipe in "
                   "Python"),

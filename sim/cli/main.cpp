@@ -7,6 +7,7 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/failure.hpp"
+#include "sim/cli/job_hint.hpp"
 #include "sim/cli/usage.hpp"
 
 namespace {
@@ -28,6 +29,8 @@ sim::ExitCode run(const std::vector<std::string>& arguments) {
   } catch (const std::exception&) {
     const sim::Failure failure = sim::current_failure();
     if (!failure.text.empty()) sim::print_note(failure.text);
+    if (failure.code == sim::ExitCode::invalid_input)
+      if (const std::string hint = sim::job_hint(arguments); !hint.empty()) sim::print_note(hint);
     return failure.code;
   }
 }

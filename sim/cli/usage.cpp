@@ -15,8 +15,10 @@ std::vector<std::string> names_of(const Command& command, bool options) {
     for (OptionName& option : option_names(command))
       names.push_back(std::move(option.name));
   else
-    for (const Command& one : command.commands)
+    for (const Command& one : command.commands) {
       names.push_back(one.name);
+      names.insert(names.end(), one.aliases.begin(), one.aliases.end());
+    }
   return names;
 }
 
@@ -73,8 +75,9 @@ std::string usage_error_text(const UsageError& error, const std::vector<std::str
   std::string text =
       fmt::format("{}: {}\n", path,
                   unknown.empty() ? words_of(command, error) : unknown_text(command, unknown));
-  const std::string& footer =
-      command.footer.empty() ? error.path().front()->footer : command.footer;
+  std::string footer;
+  for (const Command* one : error.path())
+    if (!one->footer.empty()) footer = one->footer;
   if (unknown.empty() && !footer.empty()) text += footer + '\n';
   return text + fmt::format("Run '{} --help' for what there is.\n", path);
 }

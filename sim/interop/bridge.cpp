@@ -1,6 +1,7 @@
 // Megatron-Bridge's YAML: an override of a recipe's ConfigContainer, or a whole container as
 // to_yaml() writes it; and the configuration that a recipe in Python makes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -52,6 +53,28 @@ void check_provider(const ObjectReader& model) {
   for (const char* other : {"T5", "VL"})
     if (name.find(other) != std::string::npos)
       model.problem("_target_", fmt::format("the architecture of {} is not modelled", name));
+}
+
+// A class that sets defaults of its own (Llama3ModelProvider8B) tells nothing where its fields are
+// written out, as a run that is saved does; what is left out would be taken from GPTModelProvider.
+void check_defaults(const ObjectReader& model, Imported& read) {
+  const std::string whole = model.text_or("_target_", "");
+  const std::string name = whole.substr(whole.rfind('.') + 1);
+  for (const char* known :
+       {"GPTModelProvider", "MLAModelProvider", "HybridModelProvider", "MambaModelProvider"})
+    if (name == known) return;
+  std::vector<std::string> missing;
+  for (const char* key : {"position_embedding_type", "normalization", "gated_linear_unit",
+                          "add_bias_linear", "share_embeddings_and_output_weights"})
+    if (!model.has(key)) missing.push_back(fmt::format("model.{}", key));
+  if (missing.empty()) return;
+  if (name.empty())
+    read.notes.push_back({"model._target_", fmt::format("not given: {} as GPTModelProvider has it",
+                                                        fmt::join(missing, ", "))});
+  else
+    model.problem("_target_", fmt::format("the defaults of {} are not known here: write out {}, or "
+                                          "name the model with --model",
+                                          name.substr(0, 80), fmt::join(missing, ", ")));
 }
 
 // A layout as a list of what is in each stage, [[embedding, decoder], [decoder, loss]], in the
@@ -348,8 +371,10 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   Layout adapters;
   read_peft(root, experts, adapters, read);
   if (recipe) read_recipe(root, config, read);
-  if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object())
+  if (const std::optional<ValueReader> model = root.find("model"); model && model->is_object()) {
     read_model_section(model->object(), experts, config, read);
+    if (!recipe && !request.model) check_defaults(model->object(), read);
+  }
   for (Text* format : {&config.fp8, &config.fp4})
     if (*format && (**format == "none" || **format == "null")) *format = Text{};
   judge_bridge_sections(root, read);

@@ -45,7 +45,8 @@ StepShares step_shares(const Plan& plan, const Timeline& timeline, const Breakdo
   Sums sums;
   for (const RankTrack& track : timeline.tracks)
     add(track, plan.program(track.rank), sums);
-  const double step = to_seconds(timeline.end.time_since_epoch());
+  // Meetings and servers, which are beside the timeline, are in the breakdown.
+  const double step = to_seconds(std::max(timeline.end.time_since_epoch(), breakdown.total()));
   const double busy = step - to_seconds(breakdown.bubble);
   if (busy <= 0) return {};
   const double compute = to_seconds(breakdown.compute) / busy;

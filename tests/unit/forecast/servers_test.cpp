@@ -109,9 +109,16 @@ TEST_CASE("fast links and servers leave workers of a node their own pace, slow l
   for (const ResourceUse& use : system.workers.front().push.links)
     rate = std::min(rate, static_cast<double>(system.capacities[use.resource]) * 65536 /
                               static_cast<double>(use.weight));
-  const ServerRun bound = *forecast(slow).report.servers;
+  const Report report = forecast(slow).report;
+  const ServerRun& bound = *report.servers;
   CHECK(to_seconds(bound.step) == Approx(bytes / rate).epsilon(0.1));
   CHECK(bound.busiest_share > 0.9);
+  // Of the whole step, in which the exchange is not in the timeline.
+  const StepShares& of = report.shares;
+  CHECK(of.data > 0.5);
+  CHECK(of.products + of.memory_kernels + of.host + of.tensor + of.data + of.pipeline == Approx(1));
+  REQUIRE(report.interval);
+  CHECK(report.interval->longest(report.step_time) < 10 * report.step_time);
 }
 
 TEST_CASE("parts come back while others go out", "[forecast]") {

@@ -262,6 +262,30 @@ TEST_CASE("a pipeline layout and a number of virtual stages", "[interop]") {
         }).size() == 1);
 }
 
+TEST_CASE("Megatron-Bridge: defaults of a class that is not known have to be written out",
+          "[interop]") {
+  const auto job = [](const std::string& more) {
+    return "model: {" + more +
+           "num_layers: 12, hidden_size: 768, num_attention_heads: 12, vocab_size: 50304,\n"
+           "  seq_length: 1024, position_embedding_type: rope}\n"
+           "train: {micro_batch_size: 1, global_batch_size: 8}\n";
+  };
+  const std::string llama = "_target_: megatron.bridge.models.llama.Llama3ModelProvider8B, ";
+  const auto of = [&](const std::string& more) {
+    return problems([&] { return from_yaml(job(more), 8); });
+  };
+  REQUIRE(of(llama).size() == 1);
+  CHECK(of(llama).front() ==
+        "1:19: the defaults of Llama3ModelProvider8B are not known here: write out "
+        "model.normalization, model.gated_linear_unit, model.add_bias_linear, "
+        "model.share_embeddings_and_output_weights, or name the model with --model");
+  CHECK(of(llama + "normalization: RMSNorm, gated_linear_unit: false, add_bias_linear: false, "
+                   "share_embeddings_and_output_weights: true, ")
+            .empty());
+  CHECK(of("_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, ").empty());
+  CHECK(notes(from_yaml(job(""), 8), "model._target_"));
+}
+
 TEST_CASE("Megatron-Bridge: recipes of formats by name, and nothing under a wildcard",
           "[interop]") {
   const auto bridge = [](const std::string& more) {
