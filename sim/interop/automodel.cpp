@@ -66,7 +66,6 @@ constexpr std::array pipeline_keys{
 
 constexpr std::array model_keys{
     KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
-    KnownKey{"num_nextn_predict_layers", noted, "", "multi-token prediction is left out"},
     KnownKey{"use_liger_kernel", noted, "false", "its kernels are not modelled"},
     KnownKey{"*"},
 };
@@ -74,7 +73,6 @@ constexpr std::array model_keys{
 // MoEParallelizerConfig (components/distributed/config.py).
 constexpr std::array moe_keys{
     KnownKey{"ignore_router_for_ac"},  // whether the choice of experts runs again
-    KnownKey{"wrap_outer_model"},
     KnownKey{"lm_head_precision", noted, "", "the head is modelled in bf16"},
     KnownKey{"mp_policy", noted, "",
              "products and gathers are modelled in bf16, reductions in fp32"},
@@ -95,7 +93,6 @@ constexpr std::array peft_keys{
 
 // Around the step: data, checkpoints, learning rate, logs, evaluation, continuous integration.
 constexpr std::array top_keys{
-    KnownKey{"recipe"},
     KnownKey{"dist_env"},
     KnownKey{"rng"},
     KnownKey{"seed"},
@@ -152,6 +149,7 @@ class Reader {
   Imported read() {
     job_.program = "Automodel";
     job_.own_experts = true;
+    read_setting(root_, "recipe", recipe_);
     model();
     distributed();
     batch();
@@ -195,10 +193,13 @@ class Reader {
       if (!type) read_setting(*found, "dtype", type);
       read_setting(*found, "attn_implementation", attention);
       static_cast<void>(found->has("_target_"));
+      read_setting(*found, "num_nextn_predict_layers", depths_);
+      read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
       backend_ = read_automodel_backend(*found, result_);
       judge_keys(*found, model_keys, "model.", result_);
     }
     take_hub_model(name, request_, result_);
+    token_prediction();
     std::string word = type.value_or("auto");
     word = word.substr(word.rfind('.') + 1);  // torch.bfloat16
     if (word == "float32" || word == "fp32") return;
@@ -206,6 +207,22 @@ class Reader {
     if (word != "auto" && word != "bf16" && word != "bfloat16")
       type.place->problem(
           fmt::format("is '{}'; modelled: auto, bfloat16, float32", word.substr(0, 80)));
+  }
+
+  // Depths that the classes with multi-token prediction build (components/models/common/mtp).
+  void token_prediction() {
+    if (!depths_ || !request_.model) return;
+    TransformerShape& shape = *request_.model;
+    constexpr std::int64_t most = 16;
+    if (*depths_ < 0 || *depths_ > most)
+      return depths_.place->problem(fmt::format("is {}; allowed: 0 to {}", *depths_, most));
+    shape.mtp_layers = *depths_;
+    shape.mtp_repeated = repeats_depth_.value_or(false);
+    if (const std::string problem = mtp_problem(shape); !problem.empty()) {
+      shape.mtp_layers = 0;
+      note("model.num_nextn_predict_layers",
+           "left out: the model file does not say of which layers (mtp_pattern)");
+    }
   }
 
   void read_config(const ObjectReader& model, Text& name) {
@@ -274,6 +291,7 @@ class Reader {
     read_setting(from, "reshard_after_forward", asked);
     if (const auto found = section_at(from, "moe")) {
       read_setting(*found, "reshard_after_forward", of_experts);
+      read_setting(*found, "wrap_outer_model", wraps_model_);
       static_cast<void>(found->has("_target_"));
       judge_keys(*found, moe_keys, "distributed.moe.", result_);
       note_unknown_keys(*found, "distributed.moe.", result_);
@@ -545,13 +563,33 @@ class Reader {
       expert_ranks_.place->problem(
           fmt::format("is {}, but {} has no experts", *expert_ranks_, result_.shape.name));
     Execution& runs = result_.framework.execution;
-    if (layout().pipeline_parallel > 1) runs.holds_units = !job_.syncs_each;
+    units();
     // MoEFSDPSyncMixin, prepare_for_grad_accumulation.
     runs.keeps_gathered = own && runs.accumulates_whole && backend_.keeps_units.value_or(false);
+    // recipes/llm/benchmark.py: a timer around each local batch, which waits for the device.
+    runs.waits_for_batches = recipe_.value_or("").find("Benchmarking") != std::string::npos;
     const bool copies = layout().shard_group > 0 && layout().shard_group < layout().replicas();
     if (copies && layout().expert_parallel > 1)
       note("distributed.dp_replicate_size",
            "Automodel shards experts over the copies, too; modelled: every copy has all of them");
+  }
+
+  // When gradients of FSDP's units are reduced (components/moe/fsdp_mixin.py,
+  // patched_backward_maybe_with_nosync; components/distributed/utils.py, get_sync_ctx; PyTorch,
+  // torch/distributed/pipelining/stage.py). A model that is a unit as a whole: behind every run of
+  // the pipeline, or the last micro-batch. One that is not has the switches of
+  // enable_fsdp_optimizations, behind the last run or micro-batch, or none: behind every one.
+  void units() {
+    Execution& runs = result_.framework.execution;
+    const bool experts = result_.shape.experts.count > 0 && expert_ranks_.value_or(1) > 1;
+    const bool whole = !experts || wraps_model_.value_or(true);
+    const bool switched = backend_.keeps_units.value_or(false);
+    if (layout().pipeline_parallel == 1) {
+      if (!whole && !switched) runs.accumulates_whole = false;
+      return;
+    }
+    runs.holds_units = whole ? !job_.syncs_each : switched || job_.syncs_each;
+    runs.holds_over_runs = !whole && runs.holds_units;
   }
 
   // torchao's, as under torchtitan.
@@ -588,6 +626,10 @@ class Reader {
   Imported result_;
   Whole data_, replicate_, expert_ranks_;
   AutomodelBackend backend_;
+  Text recipe_;
+  Flag wraps_model_;  // wrap_outer_model
+  Whole depths_;      // num_nextn_predict_layers
+  Flag repeats_depth_;
   bool adapts_experts_ = false, compiled_ = false;
   bool selective_ = false, masters_ = false, remainders_ = false;
   std::optional<LossForm> loss_;
