@@ -66,7 +66,6 @@ constexpr std::array pipeline_keys{
 
 constexpr std::array model_keys{
     KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
-    KnownKey{"use_liger_kernel", noted, "false", "its kernels are not modelled"},
     KnownKey{"*"},
 };
 
@@ -159,6 +158,7 @@ class Reader {
     compiler();
     adapters();
     gpus();
+    transformers_kernels();
     static_cast<void>(root_.has("fp8"));  // read at the end, beside what is sharded
     judge_keys(root_, top_keys, "", result_);
     note_unknown_keys(root_, "", result_);
@@ -185,13 +185,15 @@ class Reader {
   // Without a word, or with auto, weights are loaded as they are stored, in bf16.
   void model() {
     const auto found = section_at(root_, "model");
-    Text name, type, attention;
+    Text name, type;
     if (found) {
       read_setting(*found, "pretrained_model_name_or_path", name);
       read_config(*found, name);
       read_setting(*found, "torch_dtype", type);
       if (!type) read_setting(*found, "dtype", type);
-      read_setting(*found, "attn_implementation", attention);
+      read_setting(*found, "attn_implementation", attention_);
+      read_setting(*found, "force_hf", transformers_);
+      read_setting(*found, "use_liger_kernel", liger_);
       static_cast<void>(found->has("_target_"));
       read_setting(*found, "num_nextn_predict_layers", depths_);
       read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
@@ -207,6 +209,21 @@ class Reader {
     if (word != "auto" && word != "bf16" && word != "bfloat16")
       type.place->problem(
           fmt::format("is '{}'; modelled: auto, bfloat16, float32", word.substr(0, 80)));
+  }
+
+  // Of dense models (_transformers/kernel_patches.py: DEFAULT_ATTN_IMPLEMENTATION in a container
+  // with flash-attn, _apply_preload_overrides, _patch_liger_kernel; auto_model.py,
+  // use_liger_kernel): FlashAttention-2, but scaled_dot_product_attention over context ranks;
+  // transformers' own classes (force_hf) with Liger's kernels on unsplit tensors.
+  void transformers_kernels() {
+    const bool whole = job_.tensor.value_or(1) == 1 && job_.context.value_or(1) == 1;
+    if (transformers_.value_or(false) && whole && liger_.value_or(true))
+      job_.liger = {.norm = true, .rotary = true, .gate = true};
+    const std::string asked = attention_.value_or("flash_attention_2");
+    if (asked == "flash_attention_2" && job_.context.value_or(1) == 1)
+      job_.attention = TrainerAttention::flash_2;
+    else if (asked == "flash_attention_3")
+      job_.attention = TrainerAttention::flash_3;
   }
 
   // Depths that the classes with multi-token prediction build (components/models/common/mtp).
@@ -393,10 +410,20 @@ class Reader {
       loss_ = LossForm::in_place;
     else if (name == "MaskedCrossEntropy" && !widens.value_or(true))
       loss_ = LossForm::keeps_logits;  // cross_entropy of 16-bit logits
+    else if (name == "FusedLinearCrossEntropy" && job_.tensor.value_or(1) == 1)
+      logits_in_parts();
     else if (name != "MaskedCrossEntropy" && name != "CrossEntropyLoss")
       note("loss_fn", fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
                                   name.substr(0, 80)));
     judge_keys(*found, anything, "loss_fn.", result_);
+  }
+
+  // cut_cross_entropy, whose logits exist in tiles alone (components/loss/linear_ce.py).
+  void logits_in_parts() {
+    loss_ = LossForm::chunked;
+    note("loss_fn",
+         "FusedLinearCrossEntropy: modelled as Liger's, which keeps the gradients; it computes the "
+         "logits again for the backward pass");
   }
 
   void compiler() {
@@ -559,6 +586,9 @@ class Reader {
   void kernels() {
     const bool own = runs_own_class(backend_, result_.shape);
     if (own) set_automodel_kernels(backend_, expert_ranks_, request_.has_flash_2, root_, result_);
+    // It reads keys and values of fewer heads as they are.
+    if (!own && job_.attention != TrainerAttention::sdpa)
+      result_.framework.key_heads = KernelForm::fused;
     if (result_.shape.experts.count == 0 && expert_ranks_.value_or(1) != 1)
       expert_ranks_.place->problem(
           fmt::format("is {}, but {} has no experts", *expert_ranks_, result_.shape.name));
@@ -630,6 +660,8 @@ class Reader {
   Flag wraps_model_;  // wrap_outer_model
   Whole depths_;      // num_nextn_predict_layers
   Flag repeats_depth_;
+  Text attention_;             // attn_implementation
+  Flag transformers_, liger_;  // force_hf, use_liger_kernel
   bool adapts_experts_ = false, compiled_ = false;
   bool selective_ = false, masters_ = false, remainders_ = false;
   std::optional<LossForm> loss_;

@@ -60,6 +60,30 @@ TEST_CASE("weights of Automodel in fp32 are the masters of what is gathered", "[
   CHECK(job.shape.hidden == 3584);
 }
 
+TEST_CASE("Automodel patches transformers' own classes", "[interop]") {
+  const auto job = [](const std::string& model, const std::string& more) {
+    return from_recipe(
+        "step_scheduler: {global_batch_size: 64, local_batch_size: 2}\n"
+        "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B" +
+            model + "}\ndataset: {seq_len: 2048}\n" + more,
+        {.gpus = 8, .has_flash_2 = true});
+  };
+  const std::string whole = "distributed: {strategy: fsdp2}\n";
+  const Imported liger = job(", force_hf: true", whole);
+  CHECK(liger.framework.rms_norm == NormForm::fused);
+  CHECK(liger.framework.rotary == RotaryForm::fused);
+  CHECK(liger.framework.gate == KernelForm::fused);
+  CHECK(liger.layout.attention == AttentionKernel::flash_2);
+  CHECK(liger.framework.key_heads == KernelForm::fused);
+  for (const Imported& eager :
+       {job(", force_hf: true, use_liger_kernel: false", whole), job("", whole),
+        job(", force_hf: true", "distributed: {strategy: fsdp2, tp_size: 2}\n")})
+    CHECK(eager.framework.gate == KernelForm::eager);
+  const Imported sdpa = job(", attn_implementation: sdpa", whole);
+  CHECK(sdpa.layout.attention == AttentionKernel::flash_2);
+  CHECK(sdpa.framework.key_heads == KernelForm::eager);
+}
+
 TEST_CASE("adapters of Automodel are those that its patterns name", "[interop]") {
   const auto modules = [](const std::string& peft) {
     return from_recipe(llama + "distributed: {strategy: fsdp2}\npeft: " + peft + "\n")
