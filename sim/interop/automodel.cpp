@@ -16,6 +16,7 @@
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/torchtitan.hpp"
 #include "sim/interop/trainer_job.hpp"
+#include "sim/model/transformer.hpp"
 
 namespace sim {
 namespace {
