@@ -27,11 +27,13 @@ ClosedForm bubble_closed_form(const Layout& layout) {
       return {idle / (pieces + idle), "(P-1)/(3v m+P-1)"};
     }
     case Schedule::zb_v:
-    case Schedule::dual_pipe_v:  // whose pairs run one after the other: the same
       // Qi et al. 2024, table 2: no rank idles between its own passes. The last rank begins P-1
       // forward passes of a half of a stage later than the first, and the optimizer waits for all;
       // runs follow each other without a wait.
       return {idle / (6 * batches * layout.pipeline_runs + idle), "(P-1)/(6m+P-1)"};
+    case Schedule::dual_pipe_v:
+      // Whose pairs run one after the other: the same, but runs wait for each other.
+      return {idle / (6 * batches + idle), "(P-1)/(6m+P-1)"};
     case Schedule::v_half:
       // The same, of b = (P-1)(F+B+W): b/2.
       return {idle / (2 * batches + idle), "(P-1)/(2m+P-1)"};

@@ -78,9 +78,9 @@ TEST_CASE("every run of the pipeline gathers and reduces what is held", "[plan]"
 TEST_CASE("what is held over the runs is gathered and reduced once per step", "[plan]") {
   Layout layout = held_layout();
   layout.pipeline_runs = 2;
-  Execution runs = with(&Execution::holds_units);
-  runs.holds_over_runs = true;
-  const Program program = program_of(runs, layout);
+  Framework framework = with(&Execution::holds_units);
+  framework.execution.holds_over_runs = true;
+  const Program program = program_of(framework, layout);
   const auto units = static_cast<int>(program.parameter_buckets.size());
   CHECK(count(program, Action::gather_weights) == units);
   CHECK(count(program, Action::reduce) == units);
@@ -101,13 +101,13 @@ TEST_CASE("the host waits between the batches of a step where a clock is read", 
     return batches;
   };
   CHECK(begun(held_program(layout)).empty());
-  Execution runs = with(&Execution::holds_units);
-  runs.waits_for_batches = true;
+  Framework framework = with(&Execution::holds_units);
+  framework.execution.waits_for_batches = true;
   // Before the first forward pass of the second run, and before the optimizer.
-  CHECK(begun(program_of(runs, layout)) == std::vector{2, -1});
+  CHECK(begun(program_of(framework, layout)) == std::vector{2, -1});
   Layout single = layout;
   single.pipeline_parallel = single.pipeline_runs = 1;
-  CHECK(begun(program_of(runs, single)) == std::vector{1, 2, 3, -1});
+  CHECK(begun(program_of(framework, single)) == std::vector{1, 2, 3, -1});
 }
 
 TEST_CASE("held gradients add up in the format in which they are reduced", "[plan]") {

@@ -129,7 +129,8 @@ TEST_CASE("Every run of a step has a bubble of its own", "[plan][schedule]") {
   };
   const auto kind = GENERATE(Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1},
                              Kind{Schedule::interleaved, 2}, Kind{Schedule::zb_h1, 1},
-                             Kind{Schedule::interleaved_zb, 2});
+                             Kind{Schedule::interleaved_zb, 2}, Kind{Schedule::dual_pipe_v, 2},
+                             Kind{Schedule::v_half, 2}, Kind{Schedule::v_min, 2});
   const int stages = GENERATE(2, 4);
   const int runs = GENERATE(1, 2, 5);
   const int each = 2 * stages;
@@ -151,12 +152,11 @@ TEST_CASE("Every run of a step has a bubble of its own", "[plan][schedule]") {
   }
 }
 
-TEST_CASE("Runs whose ranks end as they begin leave one late start", "[plan][schedule]") {
-  // Under zb-v no rank idles between its passes, and each begins a run when it ends the one before.
-  const auto schedule = GENERATE(Schedule::zb_v, Schedule::dual_pipe_v);
-  const int stages = GENERATE(2, 4);
-  const int each = 4 * stages;
-  Layout step = layout_of(schedule, stages, 2, 3 * each);
+TEST_CASE("Runs of zb-v leave one late start", "[plan][schedule]") {
+  // No rank idles between its passes, and each begins a run when it ends the one before.
+  const int stages = GENERATE(2, 4, 7);
+  const int each = 3 * stages;
+  Layout step = layout_of(Schedule::zb_v, stages, 2, 3 * each);
   step.pipeline_runs = 3;
   CHECK(makespan(step, {1, 1, 1}) == 6 * 3 * each + stages - 1);
 }
