@@ -94,6 +94,7 @@ Launch KernelLaunches::forward(const BoundOp& op) {
     case Function::cross_entropy:
       return loss_forward(op);
     case Function::exchange:
+    case Function::latent_rotary:
     case Function::none:
       SIM_CHECK(false, op.model_op->name);
     default:
@@ -120,6 +121,7 @@ Launch KernelLaunches::backward(const BoundOp& op) {
     case Function::cross_entropy:
       return loss_backward(op);
     case Function::none:
+    case Function::latent_rotary:
     case Function::linear:
     case Function::route:
     case Function::exchange:

@@ -59,20 +59,57 @@ void insert_at(Block& block, std::size_t at, ModelOp op) {
       if (*refers >= static_cast<int>(at)) ++*refers;
 }
 
+bool has_bias_of_experts(const ModelOp& op) {
+  return op.experts > 0 && op.kind == ModelOpKind::linear && op.biases > 0;
+}
+
 void add_biases(Block& block) {
   for (std::size_t i = 0; i < block.ops.size(); ++i) {
     ModelOp& op = block.ops[i];
-    const bool down = op.experts > 0 && op.kind == ModelOpKind::linear &&
-                      op.split == TensorSplit::row && op.biases > 0;
-    if (!down) continue;
+    if (!has_bias_of_experts(op) || op.split != TensorSplit::row) continue;
     op.backward_elements = 0;  // the gradient of the bias comes of its own operator
     insert_at(block, i + 1, bias_behind(block.ops[i]));
+  }
+}
+
+// NVIDIA-NeMo/Automodel at 36044ad3, components/moe/experts.py, _apply_bias: the bias, repeated for
+// every row, is added behind either product. Elements as above.
+// Behind the first, forward: repeated 1, the sum 2 + 1; backward: the sum of an expert's rows 1.
+// Behind the second, with the weights of choices in fp32, forward: repeated 2, the product 2 + 2,
+// the sum 1 + 2 + 2, the cast 2 + 1; backward: the casts of the gradient 1 + 2 and of that of t 2 +
+// 1, the product for the bias 2 + 2 and its sum 2, that for the weights 2 + 2 + 2 and its sum 2.
+// What is repeated is kept for the gradient of the weights.
+struct RepeatedBias {
+  double forward, backward, saved;
+  int forward_launches, backward_launches;
+};
+constexpr RepeatedBias behind_first{4, 1, 0, 2, 1}, behind_second{14, 20, 2, 4, 6};
+
+void add_repeated_biases(Block& block) {
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    if (!has_bias_of_experts(block.ops[i])) continue;
+    block.ops[i].backward_elements = 0;
+    ModelOp op = bias_behind(block.ops[i]);
+    const auto features = static_cast<double>(op.out_features);
+    const RepeatedBias& bias =
+        block.ops[i].split == TensorSplit::row ? behind_second : behind_first;
+    op.forward_elements = bias.forward * features;
+    op.backward_elements = bias.backward * features;
+    op.saved_elements = bias.saved * features;
+    op.forward_launches = bias.forward_launches;
+    op.backward_launches = bias.backward_launches;
+    insert_at(block, i + 1, std::move(op));
   }
 }
 
 }  // namespace
 
 void add_expert_kernels(const Framework& framework, Model& model) {
+  if (is_of_automodel(framework.execution.experts)) {
+    for (Block& layer : model.layers)
+      add_repeated_biases(layer);
+    return;
+  }
   if (framework.execution.experts != ExpertForm::megatron) return;
   if (framework.execution.operation_fuser) return;  // grouped products that do all of it
   if (framework.name != FrameworkName::megatron) return;

@@ -229,6 +229,24 @@ void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp
   if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
 }
 
+// Latent attention of NeMo Automodel (36044ad3, components/models/deepseek_v3/layers.py,
+// MLA.forward; rope_utils.py, apply_rotary_emb). The rotary parts of the queries are turned as
+// complex numbers, and queries and keys are put together anew; the keys' part, the same for all
+// heads, is small. Forward, of the turned part 10; of queries 1 + 1; of keys, the plain part 1, all
+// 1. Backward, of the turned part 10; the halves of the queries' gradient and of what the wide
+// product made put together 1 + 1; the keys' rotary gradient summed over heads, 1.
+void set_latent_rotary(const Framework& framework, const TransformerShape& shape, ModelOp& op) {
+  if (framework.rotary != RotaryForm::complex) return;
+  const LatentAttention& latent = shape.latent;
+  const double heads = real(shape.heads), turned = heads * real(latent.rotary_dim),
+               plain = heads * real(latent.plain_dim), queries = heads * real(shape.head_dim),
+               made = heads * real(latent.plain_dim + latent.value_dim);
+  op.forward_elements = complex_rotary.forward * turned + 2 * queries + plain + queries;
+  op.backward_elements = complex_rotary.backward * turned + 2 * queries + 2 * made + turned;
+  op.forward_launches = complex_rotary.forward_launches + 2;
+  op.backward_launches = complex_rotary.backward_launches + 3;
+}
+
 // Each kernel reads or writes one fp32 value per token and expert; the scores are kept in fp32.
 void set_choices(int forward, int backward, ModelOp& op) {
   constexpr double fp32_elements = 2;  // of 16 bits
@@ -353,6 +371,9 @@ void run_with(const Framework& framework, Model& model) {
   for (Block& layer : model.layers)
     set_block(framework, model.attention, layer);
   set_block(framework, model.attention, model.output);
+  for (Block& layer : model.layers)
+    for (ModelOp& op : layer.ops)
+      if (op.function == Function::latent_rotary) set_latent_rotary(framework, *model.shape, op);
   add_expert_kernels(framework, model);
 }
 

@@ -139,13 +139,15 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
     ExecutionSwitch{"flat_parameters", &Execution::flat_parameters},
     ExecutionSwitch{"holds_units", &Execution::holds_units},
+    ExecutionSwitch{"defer_over_runs", &Execution::holds_over_runs},
     ExecutionSwitch{"no_sync", &Execution::accumulates_whole},
     ExecutionSwitch{"no_reshard", &Execution::keeps_gathered},
     ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
     ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
     ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},
     ExecutionSwitch{"sync_before_mlp", &Execution::sync_before_mlp},
-    ExecutionSwitch{"blocking_launches", &Execution::blocking_launches}};
+    ExecutionSwitch{"blocking_launches", &Execution::blocking_launches},
+    ExecutionSwitch{"sync_local_batches", &Execution::waits_for_batches}};
 
 // The same model with the traffic, launches and saved tensors of that framework.
 void run_with(const Framework& framework, Model& model);

@@ -16,6 +16,7 @@
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/torchtitan.hpp"
 #include "sim/interop/trainer_job.hpp"
+#include "sim/model/transformer.hpp"
 
 namespace sim {
 namespace {
@@ -66,15 +67,12 @@ constexpr std::array pipeline_keys{
 
 constexpr std::array model_keys{
     KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
-    KnownKey{"num_nextn_predict_layers", noted, "", "multi-token prediction is left out"},
-    KnownKey{"use_liger_kernel", noted, "false", "its kernels are not modelled"},
     KnownKey{"*"},
 };
 
 // MoEParallelizerConfig (components/distributed/config.py).
 constexpr std::array moe_keys{
     KnownKey{"ignore_router_for_ac"},  // whether the choice of experts runs again
-    KnownKey{"wrap_outer_model"},
     KnownKey{"lm_head_precision", noted, "", "the head is modelled in bf16"},
     KnownKey{"mp_policy", noted, "",
              "products and gathers are modelled in bf16, reductions in fp32"},
@@ -95,7 +93,6 @@ constexpr std::array peft_keys{
 
 // Around the step: data, checkpoints, learning rate, logs, evaluation, continuous integration.
 constexpr std::array top_keys{
-    KnownKey{"recipe"},
     KnownKey{"dist_env"},
     KnownKey{"rng"},
     KnownKey{"seed"},
@@ -152,6 +149,7 @@ class Reader {
   Imported read() {
     job_.program = "Automodel";
     job_.own_experts = true;
+    read_setting(root_, "recipe", recipe_);
     model();
     distributed();
     batch();
@@ -161,6 +159,7 @@ class Reader {
     compiler();
     adapters();
     gpus();
+    transformers_kernels();
     static_cast<void>(root_.has("fp8"));  // read at the end, beside what is sharded
     judge_keys(root_, top_keys, "", result_);
     note_unknown_keys(root_, "", result_);
@@ -187,18 +186,23 @@ class Reader {
   // Without a word, or with auto, weights are loaded as they are stored, in bf16.
   void model() {
     const auto found = section_at(root_, "model");
-    Text name, type, attention;
+    Text name, type;
     if (found) {
       read_setting(*found, "pretrained_model_name_or_path", name);
       read_config(*found, name);
       read_setting(*found, "torch_dtype", type);
       if (!type) read_setting(*found, "dtype", type);
-      read_setting(*found, "attn_implementation", attention);
+      read_setting(*found, "attn_implementation", attention_);
+      read_setting(*found, "force_hf", transformers_);
+      read_setting(*found, "use_liger_kernel", liger_);
       static_cast<void>(found->has("_target_"));
+      read_setting(*found, "num_nextn_predict_layers", depths_);
+      read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
       backend_ = read_automodel_backend(*found, result_);
       judge_keys(*found, model_keys, "model.", result_);
     }
     take_hub_model(name, request_, result_);
+    token_prediction();
     std::string word = type.value_or("auto");
     word = word.substr(word.rfind('.') + 1);  // torch.bfloat16
     if (word == "float32" || word == "fp32") return;
@@ -206,6 +210,37 @@ class Reader {
     if (word != "auto" && word != "bf16" && word != "bfloat16")
       type.place->problem(
           fmt::format("is '{}'; modelled: auto, bfloat16, float32", word.substr(0, 80)));
+  }
+
+  // Of dense models (_transformers/kernel_patches.py: DEFAULT_ATTN_IMPLEMENTATION in a container
+  // with flash-attn, _apply_preload_overrides, _patch_liger_kernel; auto_model.py,
+  // use_liger_kernel): FlashAttention-2, but scaled_dot_product_attention over context ranks;
+  // transformers' own classes (force_hf) with Liger's kernels on unsplit tensors.
+  void transformers_kernels() {
+    const bool whole = job_.tensor.value_or(1) == 1 && job_.context.value_or(1) == 1;
+    if (transformers_.value_or(false) && whole && liger_.value_or(true))
+      job_.liger = {.norm = true, .rotary = true, .gate = true};
+    const std::string asked = attention_.value_or("flash_attention_2");
+    if (asked == "flash_attention_2" && job_.context.value_or(1) == 1)
+      job_.attention = TrainerAttention::flash_2;
+    else if (asked == "flash_attention_3")
+      job_.attention = TrainerAttention::flash_3;
+  }
+
+  // Depths that the classes with multi-token prediction build (components/models/common/mtp).
+  void token_prediction() {
+    if (!depths_ || !request_.model) return;
+    TransformerShape& shape = *request_.model;
+    constexpr std::int64_t most = 16;
+    if (*depths_ < 0 || *depths_ > most)
+      return depths_.place->problem(fmt::format("is {}; allowed: 0 to {}", *depths_, most));
+    shape.mtp_layers = *depths_;
+    shape.mtp_repeated = repeats_depth_.value_or(false);
+    if (const std::string problem = mtp_problem(shape); !problem.empty()) {
+      shape.mtp_layers = 0;
+      note("model.num_nextn_predict_layers",
+           "left out: the model file does not say of which layers (mtp_pattern)");
+    }
   }
 
   void read_config(const ObjectReader& model, Text& name) {
@@ -274,6 +309,7 @@ class Reader {
     read_setting(from, "reshard_after_forward", asked);
     if (const auto found = section_at(from, "moe")) {
       read_setting(*found, "reshard_after_forward", of_experts);
+      read_setting(*found, "wrap_outer_model", wraps_model_);
       static_cast<void>(found->has("_target_"));
       judge_keys(*found, moe_keys, "distributed.moe.", result_);
       note_unknown_keys(*found, "distributed.moe.", result_);
@@ -375,10 +411,20 @@ class Reader {
       loss_ = LossForm::in_place;
     else if (name == "MaskedCrossEntropy" && !widens.value_or(true))
       loss_ = LossForm::keeps_logits;  // cross_entropy of 16-bit logits
+    else if (name == "FusedLinearCrossEntropy" && job_.tensor.value_or(1) == 1)
+      logits_in_parts();
     else if (name != "MaskedCrossEntropy" && name != "CrossEntropyLoss")
       note("loss_fn", fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
                                   name.substr(0, 80)));
     judge_keys(*found, anything, "loss_fn.", result_);
+  }
+
+  // cut_cross_entropy, whose logits exist in tiles alone (components/loss/linear_ce.py).
+  void logits_in_parts() {
+    loss_ = LossForm::chunked;
+    note("loss_fn",
+         "FusedLinearCrossEntropy: modelled as Liger's, which keeps the gradients; it computes the "
+         "logits again for the backward pass");
   }
 
   void compiler() {
@@ -541,17 +587,40 @@ class Reader {
   void kernels() {
     const bool own = runs_own_class(backend_, result_.shape);
     if (own) set_automodel_kernels(backend_, expert_ranks_, request_.has_flash_2, root_, result_);
+    // It reads keys and values of fewer heads as they are.
+    if (!own && job_.attention != TrainerAttention::sdpa)
+      result_.framework.key_heads = KernelForm::fused;
     if (result_.shape.experts.count == 0 && expert_ranks_.value_or(1) != 1)
       expert_ranks_.place->problem(
           fmt::format("is {}, but {} has no experts", *expert_ranks_, result_.shape.name));
     Execution& runs = result_.framework.execution;
-    if (layout().pipeline_parallel > 1) runs.holds_units = !job_.syncs_each;
+    units();
     // MoEFSDPSyncMixin, prepare_for_grad_accumulation.
     runs.keeps_gathered = own && runs.accumulates_whole && backend_.keeps_units.value_or(false);
+    // recipes/llm/benchmark.py: a timer around each local batch, which waits for the device.
+    runs.waits_for_batches = recipe_.value_or("").find("Benchmarking") != std::string::npos;
     const bool copies = layout().shard_group > 0 && layout().shard_group < layout().replicas();
     if (copies && layout().expert_parallel > 1)
       note("distributed.dp_replicate_size",
            "Automodel shards experts over the copies, too; modelled: every copy has all of them");
+  }
+
+  // When gradients of FSDP's units are reduced (components/moe/fsdp_mixin.py,
+  // patched_backward_maybe_with_nosync; components/distributed/utils.py, get_sync_ctx; PyTorch,
+  // torch/distributed/pipelining/stage.py). A model that is a unit as a whole: behind every run of
+  // the pipeline, or the last micro-batch. One that is not has the switches of
+  // enable_fsdp_optimizations, behind the last run or micro-batch, or none: behind every one.
+  void units() {
+    Execution& runs = result_.framework.execution;
+    const bool experts = result_.shape.experts.count > 0 && expert_ranks_.value_or(1) > 1;
+    const bool whole = !experts || wraps_model_.value_or(true);
+    const bool switched = backend_.keeps_units.value_or(false);
+    if (layout().pipeline_parallel == 1) {
+      if (!whole && !switched) runs.accumulates_whole = false;
+      return;
+    }
+    runs.holds_units = whole ? !job_.syncs_each : switched || job_.syncs_each;
+    runs.holds_over_runs = !whole && runs.holds_units;
   }
 
   // torchao's, as under torchtitan.
@@ -588,6 +657,12 @@ class Reader {
   Imported result_;
   Whole data_, replicate_, expert_ranks_;
   AutomodelBackend backend_;
+  Text recipe_;
+  Flag wraps_model_;  // wrap_outer_model
+  Whole depths_;      // num_nextn_predict_layers
+  Flag repeats_depth_;
+  Text attention_;             // attn_implementation
+  Flag transformers_, liger_;  // force_hf, use_liger_kernel
   bool adapts_experts_ = false, compiled_ = false;
   bool selective_ = false, masters_ = false, remainders_ = false;
   std::optional<LossForm> loss_;

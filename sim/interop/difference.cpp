@@ -43,7 +43,10 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   layout.first_bucket = layout.zero_stage == 3 ? Bytes{} : sizes.first;
   if (layout.zero_stage == 0) layout.overlap_parameters = true;
   if (layout.replicas() == 1) layout.overlap_gradients = true;
-  if (layout.pipeline_parallel == 1) layout.overlap_pipeline = true;
+  if (layout.pipeline_parallel == 1) {
+    layout.overlap_pipeline = true;
+    layout.pipeline_runs = 1;
+  }
   if (layout.tensor_parallel == 1) layout.overlap_tensor_wgrad = true;
   if (layout.tensor_parallel == 1) layout.overlap_tensor_products = false;
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied

@@ -118,6 +118,9 @@ void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refus
   if (layout.has_lengths())
     refusals.push_back(fmt::format("packing.lengths {}: sequences are written as filled",
                                    layout.packing_lengths.name));
+  if (layout.pipeline_runs > 1 && target != Target::torchtitan)
+    refusals.push_back(
+        fmt::format("pipeline_runs {}: one run of the schedule is written", layout.pipeline_runs));
   const bool megatron = target == Target::megatron || target == Target::nemo;
   if (layout.compute_dtype == DType::nvfp4 && !megatron)
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");

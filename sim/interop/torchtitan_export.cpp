@@ -101,10 +101,10 @@ class TitanWriter {
   void batch() {
     section("training");
     if (sixteen_bit_states()) add_text("dtype", "bfloat16");
-    // With a pipeline the micro-batches of a step are one local batch.
+    // With a pipeline the micro-batches of a run are one local batch.
     const bool pipeline = layout_.pipeline_parallel > 1;
     add("local_batch_size",
-        pipeline ? layout_.micro_batch * layout_.micro_batches() : layout_.micro_batch);
+        pipeline ? layout_.micro_batch * layout_.run_batches() : layout_.micro_batch);
     add("global_batch_size", layout_.global_batch);
     add("seq_len", layout_.sequence_length);
     add_text("mixed_precision_param",

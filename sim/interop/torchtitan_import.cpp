@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::int64_t most = 1LL << 32;
 constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_runs = 1'000'000;
 
 class TitanReader {
  public:
@@ -386,10 +387,17 @@ class TitanReader {
       problem(tokens ? tokens : asked,
               fmt::format("is {} sequences, no multiple of local batch {} x data parallel {}",
                           layout().global_batch, local, layout().data_parallel));
-    else if (layout().pipeline_parallel > 1 && layout().global_batch != unit)
-      result_.notes.push_back({"training.global_batch_size",
-                               "gradients are accumulated over several runs of the pipeline; "
-                               "forecast as one run of all micro-batches"});
+    else if (layout().pipeline_parallel > 1)
+      runs(layout().global_batch / unit, tokens ? tokens : asked);
+  }
+
+  // trainer.py, train_step: a call of the schedule for each step of gradient accumulation.
+  void runs(std::int64_t count, const Whole& of) {
+    if (count <= most_runs)
+      layout().pipeline_runs = static_cast<int>(count);
+    else
+      problem(of,
+              fmt::format("makes {} runs of the pipeline; allowed: up to {}", count, most_runs));
   }
 
   void pipeline() {

@@ -2,7 +2,7 @@
 //
 // NVIDIA-NeMo/Automodel at 36044ad3, components/distributed/pipelining: config.py (names and
 // defaults), functional.py, calculate_virtual_stages; pytorch/pytorch at 00722e64,
-// torch/distributed/pipelining/schedules.py (Schedule1F1B.__init__).
+// torch/distributed/pipelining/schedules.py (Schedule1F1B.__init__, ScheduleInterleaved1F1B).
 #include <fmt/format.h>
 
 #include "sim/base/rounding.hpp"
@@ -29,8 +29,9 @@ class PipelineReader : private SettingProblems {
     schedule();
     stages();
     micro_batches();
-    // Its schedules wait for their messages, but for those whose sends are actions of their own.
-    layout().overlap_pipeline = rules_of(layout().schedule).sends_beside;
+    // Schedules of several stages send by actions of their own (_PipelineScheduleRuntime); the
+    // others wait for their messages.
+    layout().overlap_pipeline = rules_of(layout().schedule).chunks != RankChunks::one;
   }
 
  private:
@@ -87,10 +88,18 @@ class PipelineReader : private SettingProblems {
       return problem(job_.pipeline_micro,
                      "makes {} micro-batches of {} for {} stages; 1F1B takes at least one for each",
                      local / micro, micro, layout().pipeline_parallel);
-    if (layout().global_batch > local * layout().data_parallel)
-      result_.notes.push_back({"global_batch_size",
-                               "gradients are accumulated over several runs of the pipeline; "
-                               "forecast as one run of all micro-batches"});
+    runs(local * layout().data_parallel);
+  }
+
+  // A call of the schedule for each local batch (recipes/llm/train_ft.py, _forward_backward_step).
+  void runs(std::int64_t batch) {
+    constexpr std::int64_t most = 1'000'000;
+    if (batch <= 0 || layout().global_batch % batch != 0) return;  // told elsewhere
+    if (layout().global_batch / batch <= most)
+      layout().pipeline_runs = static_cast<int>(layout().global_batch / batch);
+    else
+      problem(job_.pipeline_micro, "{} local batches in a step; allowed: up to {}",
+              layout().global_batch / batch, most);
   }
 
   const TrainerJob& job_;

@@ -335,6 +335,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::int64_t packing_seed = 1;
 
   Schedule schedule = Schedule::one_f_one_b;
+  // Times that a step runs the schedule, each with as many of its micro-batches: gradient
+  // accumulation around a pipeline (torchtitan; NeMo Automodel).
+  int pipeline_runs = 1;
   // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
   // empty: even split.
   std::vector<int> layers_per_chunk;
@@ -489,6 +492,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
   std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
+  std::int64_t run_batches() const { return micro_batches() / pipeline_runs; }
   bool offloads() const { return offload_optimizer != OffloadTarget::none; }
   bool offloads_parameters() const { return offload_parameters != OffloadTarget::none; }
   bool offloads_activations() const { return offload_activations != OffloadTarget::none; }

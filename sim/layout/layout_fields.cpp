@@ -91,6 +91,10 @@ Fields parallelism() {
          layout.schedule =
              layout.virtual_stages > 1 ? Schedule::interleaved : Schedule::one_f_one_b;
        }},
+      {integer_key("pipeline_runs", {1, 1'000'000}, "runs", "1",
+                   "times that a step runs the pipeline schedule, with equal parts of its "
+                   "micro-batches (gradient accumulation)"),
+       &Layout::pipeline_runs, nullptr, nullptr, false},
       {text_key(KeyType::list, "placement", "[tp, cp, dp, pp]",
                 "order of the ranks, the dimension whose ranks are neighbours first"),
        &Layout::placement},

@@ -109,6 +109,7 @@ std::string sentence(const Layout& l) {
   line.add(staged, "{}", word(l.schedule));
   line.append(staged && l.virtual_stages > 1, " x{}", l.virtual_stages);
   line.add(staged, "{} micro-batches of {}", l.micro_batches(), l.micro_batch);
+  line.append(staged && l.pipeline_runs > 1, " in {} runs", l.pipeline_runs);
   line.add(l.sequence_parallel, "sequence parallel");
   line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
   line.append(l.zero_stage > 0 && l.shard_group > 0 && l.shard_group < l.replicas(),

@@ -26,6 +26,7 @@ ModelOp join_op(const TransformerShape& shape) {
   return {.name = "rotary",
           .kind = ModelOpKind::elementwise,
           .split = TensorSplit::inner,
+          .function = Function::latent_rotary,
           .in_features = made,
           .out_features = shape.heads * shape.head_dim + keys_values,
           .forward_elements = moved,

@@ -51,6 +51,7 @@ enum class Function : std::uint8_t {
   layer_norm_no_bias,  // scale
   rms_norm,            // scale
   rotary,              // of queries and keys, in place (rotates halves, base 10,000)
+  latent_rotary,       // of latent attention: turns parts of heads, puts keys and values together
   attention,           // [queries | keys | values] to the heads' outputs, scale 1/sqrt(head_dim)
   add_residual,        // input + residual
   gelu,                // tanh form
@@ -71,6 +72,7 @@ constexpr auto words_of(Function) {
                     Word{Function::layer_norm_no_bias, "layer_norm_no_bias"},
                     Word{Function::rms_norm, "rms_norm"},
                     Word{Function::rotary, "rotary"},
+                    Word{Function::latent_rotary, "latent_rotary"},
                     Word{Function::attention, "attention"},
                     Word{Function::add_residual, "add_residual"},
                     Word{Function::gelu, "gelu"},
@@ -412,6 +414,7 @@ struct Execution {
   // ZeRO-3 in a pipeline: what is gathered stays so, and gradients stay whole, from a stage's first
   // micro-batch to its last (torch.distributed.pipelining).
   bool holds_units = false;
+  bool holds_over_runs = false;  // from run to run of the pipeline, too
   // The same without a pipeline, where units are gathered for every micro-batch all the same
   // (no_sync), or not (no_reshard).
   bool accumulates_whole = false;
@@ -425,6 +428,8 @@ struct Execution {
   bool waits_for_messages = false;
   bool sync_before_mlp = false;
   bool blocking_launches = false;
+  // Behind every run of the pipeline, or micro-batch without one: a clock is read there.
+  bool waits_for_batches = false;
   // The head and the loss take tokens in chunks, whose logits alone are there at a time (Liger).
   bool chunks_logits = false;
   int held_logits = 0;   // micro-batches whose logits are referenced during a backward pass

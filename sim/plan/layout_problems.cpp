@@ -55,6 +55,7 @@ class Checker : private LayoutProblemList {
     at_least_one("data_parallel", layout_.data_parallel);
     at_least_one("expert_parallel", layout_.expert_parallel);
     at_least_one("virtual_stages", layout_.virtual_stages);
+    at_least_one("pipeline_runs", layout_.pipeline_runs);
     at_least_one("micro_batch", layout_.micro_batch);
     at_least_one("global_batch", layout_.global_batch);
     at_least_one("sequence_length", layout_.sequence_length);
@@ -232,6 +233,7 @@ class Checker : private LayoutProblemList {
       problem("micro_batch", "{} micro-batches per step; allowed: up to 1000000",
               layout_.micro_batches());
     }
+    if (!runs()) return;
     if (rules.chunks != RankChunks::one && layout_.pipeline_parallel == 1)
       return problem("schedule", "schedule {} needs pipeline_parallel of 2 or more; it is 1", name);
     rounds(rules, name);
@@ -256,20 +258,37 @@ class Checker : private LayoutProblemList {
           has, name, rules.least_chunks);
   }
 
+  // Whether the step divides into its runs.
+  bool runs() {
+    const std::int64_t batches = layout_.micro_batches(), times = layout_.pipeline_runs;
+    if (times > 1 && layout_.pipeline_parallel == 1) {
+      problem("pipeline_runs",
+              "pipeline_runs is {}, but there is no pipeline: pipeline_parallel is 1; allowed: 1",
+              times);
+      return false;
+    }
+    if (batches % times == 0) return true;
+    problem("pipeline_runs",
+            "pipeline_runs is {}, which does not divide {} micro-batches; "
+            "allowed: {}",
+            times, batches, divisors_of({batches}));
+    return false;
+  }
+
+  // What a run of the schedule goes through.
   void rounds(const ScheduleRules& rules, std::string_view name) {
-    const std::int64_t stages = layout_.pipeline_parallel, batches = layout_.micro_batches();
+    const std::int64_t stages = layout_.pipeline_parallel, batches = layout_.run_batches();
+    const char* counted = layout_.pipeline_runs > 1
+                              ? "global_batch / micro_batch / data_parallel / pipeline_runs"
+                              : "global_batch / micro_batch / data_parallel";
     if (rules.whole_rounds && batches % stages != 0)
       problem("global_batch",
-              "{} micro-batches (global_batch / micro_batch / data_parallel), no multiple of "
-              "pipeline_parallel = {}, as schedule {} needs",
-              batches, stages, name);
+              "{} micro-batches ({}), no multiple of pipeline_parallel = {}, as schedule {} needs",
+              batches, counted, stages, name);
     const std::int64_t least = rules.batches_per_stage * stages;
     if (batches < least)
-      problem(
-          "global_batch",
-          "{} micro-batches (global_batch / micro_batch / data_parallel); schedule {} needs {} or "
-          "more",
-          batches, name, least);
+      problem("global_batch", "{} micro-batches ({}); schedule {} needs {} or more", batches,
+              counted, name, least);
     if (rules.chunks == RankChunks::v && batches > most_v_shaped_batches)
       problem("micro_batch", "{} micro-batches per step under schedule {}; allowed: up to {}",
               batches, name, most_v_shaped_batches);

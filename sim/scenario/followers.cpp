@@ -43,6 +43,7 @@ class Followers {
     if (std::int64_t{layout_.data_parallel} * inner() != gpus_) return;  // an error of its own
     experts();
     micro_batch();
+    pipeline_runs();
     virtual_stages();
     layers();
     shard_group();
@@ -146,6 +147,24 @@ class Followers {
                        replicas, each));
   }
 
+  // As many as the file has, if they divide the micro-batches.
+  void pipeline_runs() {
+    const std::int64_t unit = layout_.micro_batch * layout_.data_parallel;
+    if (layout_.pipeline_runs == 1 || layout_.global_batch % unit != 0) return;
+    if (layout_.pipeline_parallel == 1)
+      return move("pipeline_runs", layout_.pipeline_runs, 1, "pipeline_parallel is 1");
+    const std::int64_t batches = layout_.micro_batches();
+    std::int64_t runs = std::min<std::int64_t>(layout_.pipeline_runs, batches);
+    const auto goes = [&](std::int64_t count) {
+      return batches % count == 0 && (!is_interleaved(layout_.schedule) ||
+                                      batches / count % layout_.pipeline_parallel == 0);
+    };
+    while (runs > 1 && !goes(runs))
+      --runs;
+    move("pipeline_runs", layout_.pipeline_runs, static_cast<int>(runs),
+         fmt::format("{} micro-batches", batches));
+  }
+
   // Why the interleaved schedule cannot be; empty: it can.
   std::string not_interleaved() const {
     const int stages = layout_.pipeline_parallel;
@@ -153,9 +172,9 @@ class Followers {
       return fmt::format("schedule is {}", word(layout_.schedule));
     if (stages == 1) return "pipeline_parallel is 1";
     if (layout_.global_batch % (layout_.micro_batch * layout_.data_parallel) != 0) return {};
-    if (layout_.micro_batches() % stages == 0) return {};
+    if (layout_.run_batches() % stages == 0) return {};
     return fmt::format("{} micro-batches are no multiple of pipeline_parallel {}",
-                       layout_.micro_batches(), stages);
+                       layout_.run_batches(), stages);
   }
 
   // With one model chunk per stage the schedule is 1F1B, with more the interleaved one.

@@ -2,9 +2,10 @@
 
 namespace sim {
 
+// Every run of the schedule idles by itself; `m` counts its micro-batches.
 ClosedForm bubble_closed_form(const Layout& layout) {
   const double stages = layout.pipeline_parallel;
-  const auto batches = static_cast<double>(layout.micro_batches());
+  const auto batches = static_cast<double>(layout.run_batches());
   const double idle = stages - 1;
   if (layout.pipeline_parallel == 1) return {0, "no pipeline"};
   switch (layout.schedule) {
@@ -26,9 +27,12 @@ ClosedForm bubble_closed_form(const Layout& layout) {
       return {idle / (pieces + idle), "(P-1)/(3v m+P-1)"};
     }
     case Schedule::zb_v:
-    case Schedule::dual_pipe_v:  // whose pairs run one after the other: the same
       // Qi et al. 2024, table 2: no rank idles between its own passes. The last rank begins P-1
-      // forward passes of a half of a stage later than the first, and the optimizer waits for all.
+      // forward passes of a half of a stage later than the first, and the optimizer waits for all;
+      // runs follow each other without a wait.
+      return {idle / (6 * batches * layout.pipeline_runs + idle), "(P-1)/(6m+P-1)"};
+    case Schedule::dual_pipe_v:
+      // Whose pairs run one after the other: the same, but runs wait for each other.
       return {idle / (6 * batches + idle), "(P-1)/(6m+P-1)"};
     case Schedule::v_half:
       // The same, of b = (P-1)(F+B+W): b/2.

@@ -228,7 +228,7 @@ Slot slot_of(const Event& event) {
 
 std::vector<std::vector<Slot>> controllable_memory(const Layout& layout) {
   const int ranks = layout.pipeline_parallel;
-  const auto micro_batches = static_cast<int>(layout.micro_batches());
+  const auto micro_batches = static_cast<int>(layout.run_batches());
   std::vector<RankTimes> times(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     const std::array<int, 4> block = block_of(layout.schedule, ranks, rank);

@@ -158,11 +158,34 @@ std::vector<Slot> of_rank(const Layout& layout, int rank, int stages, int micro_
   return {};
 }
 
+std::vector<std::vector<Slot>> order_of_run(const Layout& layout) {
+  if (layout.schedule == Schedule::v_half || layout.schedule == Schedule::v_min)
+    return controllable_memory(layout);
+  const int stages = layout.pipeline_parallel;
+  const int micro_batches = static_cast<int>(layout.run_batches());
+  std::vector<std::vector<Slot>> ranks;
+  ranks.reserve(static_cast<std::size_t>(stages));
+  for (int rank = 0; rank < stages; ++rank)
+    ranks.push_back(of_rank(layout, rank, stages, micro_batches));
+  return ranks;
+}
+
+// The order of a run becomes that of a step: each run has micro-batches of its own.
+void repeat(const Layout& layout, std::vector<Slot>& order) {
+  const std::size_t each = order.size();
+  order.reserve(each * static_cast<std::size_t>(layout.pipeline_runs));
+  for (int run = 1; run < layout.pipeline_runs; ++run) {
+    const int first = run * static_cast<int>(layout.run_batches());
+    for (std::size_t i = 0; i < each; ++i)
+      order.push_back({order[i].kind, order[i].chunk, first + order[i].microbatch});
+  }
+}
+
 }  // namespace
 
 int interleaved_warmup(const Layout& layout, int stage) {
   const int stages = layout.pipeline_parallel;
-  const int total = static_cast<int>(layout.micro_batches()) * layout.virtual_stages;
+  const int total = static_cast<int>(layout.run_batches()) * layout.virtual_stages;
   const int each = splits_backward(layout.schedule) ? 1 : 2;
   // Merged pairs are of micro-batches that do not wait for each other (Megatron-LM,
   // core/pipeline_parallel/schedules.py, get_pp_rank_microbatches).
@@ -174,17 +197,12 @@ int interleaved_warmup(const Layout& layout, int stage) {
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout) {
   const ScheduleRules& rules = rules_of(layout.schedule);
   SIM_CHECK(
-      layout.micro_batches() >= std::int64_t{rules.batches_per_stage} * layout.pipeline_parallel &&
+      layout.run_batches() >= std::int64_t{rules.batches_per_stage} * layout.pipeline_parallel &&
           layout.virtual_stages >= rules.least_chunks,
-      layout.micro_batches(), layout.virtual_stages);
-  if (layout.schedule == Schedule::v_half || layout.schedule == Schedule::v_min)
-    return controllable_memory(layout);
-  const int stages = layout.pipeline_parallel;
-  const int micro_batches = static_cast<int>(layout.micro_batches());
-  std::vector<std::vector<Slot>> ranks;
-  ranks.reserve(static_cast<std::size_t>(stages));
-  for (int rank = 0; rank < stages; ++rank)
-    ranks.push_back(of_rank(layout, rank, stages, micro_batches));
+      layout.run_batches(), layout.virtual_stages);
+  std::vector<std::vector<Slot>> ranks = order_of_run(layout);
+  for (std::vector<Slot>& order : ranks)
+    repeat(layout, order);
   return ranks;
 }
 

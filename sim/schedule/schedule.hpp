@@ -31,12 +31,13 @@ constexpr bool is_forward(const Slot& slot) {
   return slot.kind == SlotKind::forward;
 }
 
-// The order of every pipeline rank. REQUIRES: what schedule_rules.hpp asks for.
+// The order of every pipeline rank: that of a run, Layout::pipeline_runs times. REQUIRES: what
+// schedule_rules.hpp asks for.
 std::vector<std::vector<Slot>> schedule_of(const Layout& layout);
 
-// Interleaved: forward passes before the first pair of a forward and a backward pass. Where the
-// backward pass is split, a rank begins with its pairs as soon as the gradient of its last chunk
-// may be there.
+// Interleaved: forward passes of a run before the first pair of a forward and a backward pass.
+// Where the backward pass is split, a rank begins with its pairs as soon as the gradient of its
+// last chunk may be there.
 int interleaved_warmup(const Layout& layout, int stage);
 
 }  // namespace sim

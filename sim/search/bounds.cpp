@@ -321,6 +321,7 @@ struct Bounds::Parts {
     const ShapeCache& shapes = machines.at(gpus_per_node).shapes;
     const FewBatches few = few_batches(layout);
     layout.micro_batch = 1;
+    layout.pipeline_runs = 1;  // what further runs reduce is left out
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;

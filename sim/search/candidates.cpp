@@ -253,8 +253,10 @@ class Lister {
   bool goes(const ScheduleRules& rules, std::int64_t micro_batches) const {
     if (rules.chunks != RankChunks::one && one_.stages == 1) return false;
     if (rules.sends_beside && !workload_.overlap_pipeline) return false;
-    return (!rules.whole_rounds || micro_batches % one_.stages == 0) &&
-           micro_batches >= std::int64_t{rules.batches_per_stage} * one_.stages;
+    const int runs = one_.stages > 1 ? workload_.pipeline_runs : 1;
+    const std::int64_t each = micro_batches / runs;
+    return micro_batches % runs == 0 && (!rules.whole_rounds || each % one_.stages == 0) &&
+           each >= std::int64_t{rules.batches_per_stage} * one_.stages;
   }
 
   void with_v_shape(const std::vector<int>& all_virtual) {
@@ -447,6 +449,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.expert_parallel = pipeline.experts;
   layout.expert_tensor_parallel = pipeline.expert_tensor;
   layout.pipeline_parallel = pipeline.stages;
+  if (pipeline.stages == 1) layout.pipeline_runs = 1;
   layout.data_parallel = pipeline.data;
   layout.virtual_stages = pipeline.virtual_stages;
   layout.micro_batch = pipeline.micro_batch;

@@ -88,7 +88,7 @@ std::int64_t bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chu
   const auto at = [&](std::int64_t local) -> const ChunkCosts& {
     return chunks[static_cast<std::size_t>(local * stages + stage)];
   };
-  const std::int64_t micro_batches = layout.micro_batches();
+  const std::int64_t micro_batches = layout.run_batches();
   if (layout.schedule != Schedule::interleaved) {
     const std::int64_t alive = layout.schedule == Schedule::gpipe
                                    ? micro_batches

@@ -158,6 +158,23 @@ void add_pipelines(std::vector<EquivalenceCase>& to) {
                     l.zero_stage = 1;
                   })});
   }
+  for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::interleaved, Schedule::zb_v}) {
+    const bool one = schedule == Schedule::one_f_one_b;
+    to.push_back({fmt::format("pp 2 dp 2 ZeRO-1 {} in 2 runs", sim::word(schedule)),
+                  {.llama = true},
+                  changed(with({.pipeline = 2, .data = 2}), [&](auto& l) {
+                    l.schedule = schedule;
+                    l.virtual_stages = one ? 1 : 2;
+                    l.pipeline_runs = 2;
+                    l.zero_stage = 1;
+                  })});
+  }
+  to.push_back({"pp 2 dp 2 ZeRO-3 in 2 runs",
+                {.tied = true},
+                changed(with({.pipeline = 2, .data = 2}), [](auto& l) {
+                  l.zero_stage = 3;
+                  l.pipeline_runs = 2;
+                })});
   to.push_back({"pp 4 tp 2", {.llama = true}, with({.tensor = 2, .pipeline = 4})});
   to.push_back({"pp 2 dp 2 ZeRO-2",
                 {.tied = true},

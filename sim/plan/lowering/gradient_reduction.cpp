@@ -197,6 +197,17 @@ void GradientReduction::reduce_remaining() {
     weights_.free_unit(bucket);
 }
 
+// PyTorch, torch/distributed/pipelining/stage.py, perform_reduce_grad: every run of a schedule ends
+// with it, and the kernels behind wait for the reductions (_root_post_backward_final_callback).
+void GradientReduction::end_run() {
+  if (!sharing_.each_run) return;
+  reduce_remaining();
+  next_reduction_ = 0;
+  for (Bucket& bucket : store_.buckets)
+    bucket.ready = false;
+  builder_.wait_for_stream(Stream::compute, Stream::data_comm);
+}
+
 // Without a pipeline the last backward pass reduces as any other: a unit, when its gradients have
 // been added to those of the micro-batches before.
 void GradientReduction::reduce_held() {
@@ -264,7 +275,7 @@ void GradientReduction::add_up_shard(std::uint32_t index, BufferId message, cons
                       {Action::accumulate, index});
   builder_.frees(message, Role::input);
   builder_.writes(bucket.gradient_shard, Role::output);
-  if (bucket.replicate == none || !context_.is_last_microbatch()) return;
+  if (bucket.replicate == none || !context_.completes_gradients()) return;
   if (bucket.cast_shard == none) return average_over_replicas(index, bucket.gradient_shard, made);
   const BufferId wire = message_buffer(bucket.padded / bucket.shards);
   builder_.add_kernel(bucket.cast_shard, Stream::data_comm, Pass::gradient_sync, made,
@@ -295,7 +306,7 @@ BufferId GradientReduction::message_buffer(std::int64_t elements) {
 
 // Under a split backward pass norms are ready in the backward slot and matrices later.
 bool GradientReduction::synchronises() const {
-  return sharing_.reduces_each_microbatch() || context_.is_last_microbatch();
+  return sharing_.reduces_each_microbatch() || context_.completes_gradients();
 }
 
 }  // namespace sim::lowering

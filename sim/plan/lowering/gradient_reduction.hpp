@@ -21,6 +21,8 @@ class GradientReduction : StagePart {
   void reduce_aligned();
   void reduce_held();
   void reduce_remaining();
+  // Behind a run of the pipeline that is not the last.
+  void end_run();
 
  private:
   void gradient_written(std::uint32_t index);

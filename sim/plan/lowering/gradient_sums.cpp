@@ -21,7 +21,7 @@ namespace sim::lowering {
 bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) const {
   if (bucket.outside) return !is_first_microbatch(frame);
   if (sharing_.holds)
-    return !is_first_microbatch(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
+    return !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
   return frame.label.microbatch > 0 || sharing_.converts;
 }
@@ -91,7 +91,7 @@ void GradientSums::add_gradient(const Frame& frame, std::size_t i, const Place& 
 // held is cast, and is the sum.
 void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
   const int sum = bytes_of(sharing_.gradient_dtype), written = bytes_of(layout_.activation_dtype);
-  const bool begins = sharing_.holds && is_first_microbatch(frame);
+  const bool begins = sharing_.holds && begins_sum(frame);
   const bool outside = store_.buckets[apart.place.bucket].outside;
   const int each = outside             ? 3 * written
                    : sharing_.converts ? 5 * written + 4 * sum
@@ -108,6 +108,13 @@ void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
 bool GradientSums::is_first_microbatch(const Frame& frame) const {
   const Chunk& chunk = context_.chunks[static_cast<std::size_t>(frame.block->chunk)];
   return frame.label.microbatch == chunk.first_gradients;
+}
+
+// Of the gradients that are reduced together.
+bool GradientSums::begins_sum(const Frame& frame) const {
+  if (!sharing_.each_run) return is_first_microbatch(frame);
+  const Chunk& chunk = context_.chunks[static_cast<std::size_t>(frame.block->chunk)];
+  return (frame.label.microbatch - chunk.first_gradients) % layout_.run_batches() == 0;
 }
 
 void GradientSums::add_held_gradients(const Frame& frame) {

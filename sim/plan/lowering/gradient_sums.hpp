@@ -30,6 +30,7 @@ class GradientSums : StagePart {
   bool adds_gradients(const Frame& frame, const Bucket& bucket) const;
   void add_to_sum(const Frame& frame, const ApartGradient& apart);
   bool is_first_microbatch(const Frame& frame) const;
+  bool begins_sum(const Frame& frame) const;
 
   ParameterStore& store_;
   OpEmitter& emit_;

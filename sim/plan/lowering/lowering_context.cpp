@@ -37,6 +37,8 @@ DataSharing data_sharing(const ShardedModel& model) {
   sharing.holds = holds_units(*model.model, layout);
   sharing.keeps =
       sharing.holds && (layout.pipeline_parallel > 1 || model.model->execution.keeps_gathered);
+  sharing.each_run = sharing.holds && layout.pipeline_parallel > 1 && layout.pipeline_runs > 1 &&
+                     !model.model->execution.holds_over_runs;
   return sharing;
 }
 
@@ -63,6 +65,19 @@ bool LoweringContext::is_last_microbatch() const {
   const Slot& now = slots[slot];
   const int last = chunk_of(now).last_backward;
   return slots[static_cast<std::size_t>(last)].microbatch == now.microbatch;
+}
+
+bool LoweringContext::completes_gradients() const {
+  if (!sharing.each_run) return is_last_microbatch();
+  const Slot& now = slots[slot];
+  const int last = slots[static_cast<std::size_t>(chunk_of(now).last_backward)].microbatch;
+  return (last - now.microbatch) % layout.run_batches() == 0;
+}
+
+bool LoweringContext::begins_batch(std::size_t index) const {
+  if (index == 0 || index >= slots.size()) return false;
+  if (layout.pipeline_parallel > 1) return slot_of_run(index) == 0;
+  return is_forward(slots[index]) && !is_forward(slots[index - 1]);
 }
 
 OpLabel LoweringContext::label(const char* name) {

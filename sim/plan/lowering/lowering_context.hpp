@@ -14,6 +14,7 @@ struct DataSharing {
   bool converts = false;               // converts_gradients()
   bool holds = false;                  // holds_units(), of gradients;
   bool keeps = false;                  // of gathered weights, too
+  bool each_run = false;               // what is held is reduced behind every run of the pipeline
   DType gradient_dtype = DType::bf16;  // summed_gradient_dtype()
   int shards = 1;                      // ranks that share one copy
   int expert_copies = 1;               // ranks with the same experts
@@ -43,6 +44,16 @@ struct LoweringContext {
   // Whether the slot under way has the last gradients of its chunk. Under a split backward pass
   // norms are ready in the backward slot and matrices later.
   bool is_last_microbatch() const;
+  // The same of what is reduced together: a step, or a run of the pipeline.
+  bool completes_gradients() const;
+  // Of a slot: its place in its run of the pipeline, which all have as many slots.
+  std::size_t run_slots() const {
+    return slots.size() / static_cast<std::size_t>(layout.pipeline_runs);
+  }
+  std::size_t slot_of_run(std::size_t index) const { return index % run_slots(); }
+  // Whether a slot begins what the training loop calls again: a run of the pipeline, or without one
+  // a micro-batch.
+  bool begins_batch(std::size_t index) const;
   OpLabel label(const char* name);
   OpLabel boundary_label(const char* name, const Chunk& chunk, int microbatch);
   // A kernel that moves so many bytes and nothing else.

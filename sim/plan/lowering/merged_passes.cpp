@@ -17,8 +17,8 @@ MergedSlots merged_slots(const LoweringContext& context, std::size_t index) {
   const Slot& second = slots[index + 1];
   const bool pair = pipelined ? is_forward(first) && !is_forward(second)
                               : !is_forward(first) && is_forward(second);
-  const bool warm =
-      pipelined && static_cast<int>(index) < interleaved_warmup(context.layout, context.stage);
+  const bool warm = pipelined && static_cast<int>(context.slot_of_run(index)) <
+                                     interleaved_warmup(context.layout, context.stage);
   if (!pair || warm) return made;
   // The gradient of the last chunk starts from its own output.
   const bool turns = context.chunk_of(first).global + 1 == context.layout.chunks() &&

@@ -47,7 +47,7 @@ class ParameterLayout : StagePart {
   int orders_beside(bool quantized_parameters, bool both_orders) const;
   std::int64_t frozen_bytes(const ShardedOp& op, int bytes_each) const;
   bool accumulates() const {
-    return sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1;
+    return sharing_.each_run || (sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1);
   }
 
   ParameterStore& store_;

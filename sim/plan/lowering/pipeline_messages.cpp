@@ -58,7 +58,8 @@ Boundary PipelineMessages::boundary(int chunk, int microbatch) const {
 bool PipelineMessages::leads_pair(std::size_t index) const {
   return !layout_.overlap_pipeline && layout_.schedule == Schedule::interleaved &&
          context_.slots[index].kind == SlotKind::forward &&
-         static_cast<int>(index) >= interleaved_warmup(layout_, context_.stage);
+         static_cast<int>(context_.slot_of_run(index)) >=
+             interleaved_warmup(layout_, context_.stage);
 }
 
 // Between warm-up and flush alone Megatron-LM overlaps the messages of the interleaved schedule:
@@ -70,15 +71,17 @@ PipelineMessages::Messages PipelineMessages::messages_of(std::size_t slot) const
   if (layout_.schedule != Schedule::interleaved)
     return {.sent_beside = true, .received_ahead = true};
   const auto warmup = static_cast<std::size_t>(interleaved_warmup(layout_, context_.stage));
-  const bool before_flush = slot + warmup < context_.slots.size();
-  return {.sent_beside = slot >= warmup && before_flush,
-          .received_ahead = slot > warmup && before_flush};
+  const std::size_t at = context_.slot_of_run(slot);
+  const bool before_flush = at + warmup < context_.run_slots();
+  return {.sent_beside = at >= warmup && before_flush,
+          .received_ahead = at > warmup && before_flush};
 }
 
 // A receive is posted one slot ahead, as Megatron-LM does where it overlaps point-to-point
 // communication, or when the rank has finished its slot, or pair of slots, before, where it does
 // not.
 bool PipelineMessages::received_ahead(std::size_t slot) const {
+  if (context_.begins_batch(slot)) return false;  // of a run of the schedule
   return messages_of(slot).received_ahead || (slot > 0 && leads_pair(slot - 1));
 }
 

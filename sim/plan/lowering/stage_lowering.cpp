@@ -55,13 +55,22 @@ Program StageLowering::lower() {
   weights_.gather_at_start();
   OptimizerStep optimizer{context_, store_, weights_, local_steps_};
   optimizer.begin_step();
-  for (std::size_t i = 0; i < context_.slots.size();)
+  for (std::size_t i = 0; i < context_.slots.size();) {
     i += lower_slots(i);
+    if (context_.begins_batch(i)) end_batch();
+  }
   tools_.reduction.reduce_remaining();
+  if (context_.runs.waits_for_batches) builder.host_waits_for_all();
   optimizer.sum_tensor_gradients();
   optimizer.sum_tied_gradients();
   optimizer.optimizer_step();
   return builder.finish();
+}
+
+// The training loop calls the schedule, or the model, for the next batch of a step.
+void StageLowering::end_batch() {
+  tools_.reduction.end_run();
+  if (context_.runs.waits_for_batches) context_.builder.host_waits_for_all();
 }
 
 Allocation StageLowering::allocation() const {

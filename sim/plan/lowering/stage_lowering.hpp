@@ -26,6 +26,7 @@ class StageLowering {
   Allocation allocation() const;
   std::size_t estimated_ops() const;
   void allocate();
+  void end_batch();
   // How many slots from `index` on it has lowered: one, or two whose passes are merged.
   std::size_t lower_slots(std::size_t index);
   void lower_slot(std::size_t index);

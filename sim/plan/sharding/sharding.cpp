@@ -258,7 +258,8 @@ void launch_for_each_expert(const Region& region, ShardedOp& to) {
 
 void shard_special_kernels(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (op.scan) shard_scan(region, op, to);
-  if (is_expert_bias(op)) launch_for_each_expert(region, to);
+  if (is_expert_bias(op) && region.model->execution.experts == ExpertForm::megatron)
+    launch_for_each_expert(region, to);
 }
 
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {

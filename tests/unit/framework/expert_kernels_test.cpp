@@ -96,6 +96,38 @@ TEST_CASE("grouped products of the operation fuser clamp and add themselves", "[
   CHECK_FALSE(copies_offset(model, op_of(model, "expert_activation")));
 }
 
+TEST_CASE("Automodel adds both biases of its experts for all of them at once", "[model]") {
+  Framework framework = framework_of(FrameworkName::pytorch);
+  const auto built = [&](ExpertForm form, bool biases) {
+    framework.execution.experts = form;
+    Model model = build_transformer(mixture(biases, "gpt_oss"));
+    run_with(framework, model);
+    return model;
+  };
+  for (const ExpertForm form : {ExpertForm::automodel, ExpertForm::automodel_each}) {
+    const Model model = built(form, true);
+    REQUIRE(index_of(model, "expert_up_bias") == index_of(model, "expert_up") + 1);
+    REQUIRE(index_of(model, "expert_down_bias") == index_of(model, "expert_down") + 1);
+    const ModelOp& first = op_of(model, "expert_up_bias");
+    const double up = static_cast<double>(op_of(model, "expert_up").out_features);
+    // Repeated, and added; backward, the sum of the rows.
+    CHECK(first.forward_elements == (1 + 2 + 1) * up);
+    CHECK(first.backward_elements == up);
+    const ModelOp& second = op_of(model, "expert_down_bias");
+    const double down = static_cast<double>(op_of(model, "expert_down").out_features);
+    // In fp32: repeated 2, weighed 2 + 2, added 1 + 2 + 2, cast 2 + 1.
+    CHECK(second.forward_elements == (2 + 4 + 5 + 3) * down);
+    // Casts 3 + 3, products 4 + 6, sums 2 + 2.
+    CHECK(second.backward_elements == (3 + 3 + 4 + 6 + 2 + 2) * down);
+    CHECK(second.saved_elements == 2 * down);
+    // The clamp is part of the compiled activation.
+    CHECK(op_of(model, "expert_activation").forward_launches == 1);
+    CHECK(op_of(model, "expert_down").backward_elements == 0);
+  }
+  const Model without = built(ExpertForm::automodel, false);
+  CHECK(index_of(without, "expert_down_bias") == without.layers[0].ops.size());
+}
+
 TEST_CASE("experts without biases, and those of other frameworks, stay as they are", "[model]") {
   const Model built = build_transformer(mixture(false, "llama"));
   CHECK(megatron(mixture(false, "llama")).layers == built.layers);

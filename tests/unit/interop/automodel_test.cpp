@@ -60,6 +60,30 @@ TEST_CASE("weights of Automodel in fp32 are the masters of what is gathered", "[
   CHECK(job.shape.hidden == 3584);
 }
 
+TEST_CASE("Automodel patches transformers' own classes", "[interop]") {
+  const auto job = [](const std::string& model, const std::string& more) {
+    return from_recipe(
+        "step_scheduler: {global_batch_size: 64, local_batch_size: 2}\n"
+        "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B" +
+            model + "}\ndataset: {seq_len: 2048}\n" + more,
+        {.gpus = 8, .has_flash_2 = true});
+  };
+  const std::string whole = "distributed: {strategy: fsdp2}\n";
+  const Imported liger = job(", force_hf: true", whole);
+  CHECK(liger.framework.rms_norm == NormForm::fused);
+  CHECK(liger.framework.rotary == RotaryForm::fused);
+  CHECK(liger.framework.gate == KernelForm::fused);
+  CHECK(liger.layout.attention == AttentionKernel::flash_2);
+  CHECK(liger.framework.key_heads == KernelForm::fused);
+  for (const Imported& eager :
+       {job(", force_hf: true, use_liger_kernel: false", whole), job("", whole),
+        job(", force_hf: true", "distributed: {strategy: fsdp2, tp_size: 2}\n")})
+    CHECK(eager.framework.gate == KernelForm::eager);
+  const Imported sdpa = job(", attn_implementation: sdpa", whole);
+  CHECK(sdpa.layout.attention == AttentionKernel::flash_2);
+  CHECK(sdpa.framework.key_heads == KernelForm::eager);
+}
+
 TEST_CASE("adapters of Automodel are those that its patterns name", "[interop]") {
   const auto modules = [](const std::string& peft) {
     return from_recipe(llama + "distributed: {strategy: fsdp2}\npeft: " + peft + "\n")
@@ -90,7 +114,8 @@ TEST_CASE("stages of Automodel are those of torch's schedules", "[interop]") {
   CHECK(even.data_parallel == 4);
   CHECK(even.micro_batch == 4);
   CHECK_FALSE(even.reshard_after_forward);
-  CHECK_FALSE(even.overlap_pipeline);
+  CHECK(even.overlap_pipeline);
+  CHECK(even.pipeline_runs == 1);
   // 32 layers in parts of 6 make 6 stages.
   const Layout parts =
       from_recipe(stages + "pp_schedule: interleaved_1f1b, layers_per_stage: 6}}\n").layout;
@@ -229,6 +254,55 @@ TEST_CASE("stages of Automodel's mixtures hold their gradients", "[interop]") {
   CHECK(job.layout.virtual_stages == 8);
   CHECK(job.layout.expert_parallel == 64);
   CHECK(job.framework.rotary == RotaryForm::complex);
+}
+
+TEST_CASE("depths of Automodel's multi-token prediction are read", "[interop]") {
+  const auto job = [](const std::string& keys) {
+    return from_recipe(
+        "step_scheduler: {global_batch_size: 256, local_batch_size: 2}\n"
+        "model: {pretrained_model_name_or_path: "
+        "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16" +
+            keys +
+            "}\n"
+            "distributed: {ep_size: 64}\ndataset: {seq_len: 4096}\n",
+        {.gpus = 128});
+  };
+  CHECK(job("").shape.mtp_layers == 0);
+  const Imported deep = job(", num_nextn_predict_layers: 2, mtp_use_repeated_layer: true");
+  CHECK(deep.shape.mtp_layers == 2);
+  CHECK(deep.shape.mtp_repeated);
+  CHECK(deep.shape.mtp_kinds.size() == 2);
+}
+
+TEST_CASE("runs of Automodel's pipeline reduce behind each, behind the last, or always",
+          "[interop]") {
+  const auto job = [](const std::string& backend, const std::string& distributed) {
+    return from_recipe(
+        "recipe: BenchmarkingRecipeForNextTokenPrediction\n"
+        "step_scheduler: {global_batch_size: 2048, local_batch_size: 8}\n"
+        "model: {pretrained_model_name_or_path: deepseek-ai/DeepSeek-V3, backend: {" +
+            backend +
+            "}}\n"
+            "distributed: {pp_size: 4, ep_size: 64, pipeline: {pp_schedule: interleaved1f1b,\n"
+            "  layers_per_stage: 4, round_virtual_stages_to_pp_multiple: up}" +
+            distributed + "}\n",
+        {.gpus = 256});
+  };
+  const Imported whole = job("attn: te", "");
+  CHECK(whole.layout.pipeline_runs == 4);
+  CHECK_FALSE(notes(whole, "global_batch_size"));
+  CHECK(whole.framework.execution.holds_units);
+  CHECK_FALSE(whole.framework.execution.holds_over_runs);
+  CHECK(whole.framework.execution.waits_for_batches);
+  const Execution parts = job("attn: te", ", moe: {wrap_outer_model: false}").framework.execution;
+  CHECK_FALSE(parts.holds_units);
+  const Execution switched =
+      job("enable_fsdp_optimizations: true", ", moe: {wrap_outer_model: false}")
+          .framework.execution;
+  CHECK(switched.holds_units);
+  CHECK(switched.holds_over_runs);
+  const Execution each = job("attn: te", ", defer_fsdp_grad_sync: false").framework.execution;
+  CHECK_FALSE(each.holds_units);
 }
 
 TEST_CASE("copies of Automodel shard among fewer GPUs", "[interop]") {

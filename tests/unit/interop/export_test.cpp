@@ -171,6 +171,22 @@ TEST_CASE("torchtitan's TOML has its exact names", "[interop]") {
   CHECK(out.notes.empty());
 }
 
+TEST_CASE("runs of a pipeline are torchtitan's local batches, and nobody else's", "[interop]") {
+  const Scenario scenario =
+      shipped("llama-3.1-8b-fsdp-8-h100",
+              {"layout.pipeline_parallel=2", "layout.pipeline_runs=2",
+               "layout.overlap.pipeline=false", "layout.reshard_after_forward=false"});
+  CHECK(scenario.layout.run_batches() == 2);
+  // What the export reads back is checked there.
+  const Exported out = export_scenario(scenario, Target::torchtitan, "");
+  CHECK(has(out.text, "local_batch_size = 2\n"));
+  CHECK(has(out.text, "global_batch_size = 16\n"));
+  const std::vector<std::string> refused = refusals(scenario, Target::nemo);
+  CHECK(std::ranges::find(refused,
+                          "not for nemo: pipeline_runs 2: one run of the schedule is written") !=
+        refused.end());
+}
+
 TEST_CASE("DeepSpeed gets JSON, and flags for what JSON has no word for", "[interop]") {
   const Exported out = export_scenario(shipped("gpt3-175b-1024-a100", {"layout.schedule=zb-h1"}),
                                        Target::deepspeed, "");

@@ -56,7 +56,22 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.layout.layers_per_chunk == std::vector<int>{8, 9, 8, 7});
   CHECK(pipeline.layout.micro_batch == 1);
   CHECK(pipeline.layout.micro_batches() == 8);
+  CHECK(pipeline.layout.pipeline_runs == 1);
   CHECK(pipeline.layout.recompute_every == 2);
+  // Gradient accumulation is around the schedule.
+  const Imported runs = from_toml(R"([model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 8
+global_batch_size = 48
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "Interleaved1F1B"
+)",
+                                  4);
+  CHECK(runs.layout.pipeline_runs == 3);
+  CHECK(runs.layout.run_batches() == 8);
   Framework eager = torchtitan_framework(false, false, true);
   eager.execution.stops_recomputation = false;  // early_stop is off by default
   CHECK(pipeline.framework == eager);

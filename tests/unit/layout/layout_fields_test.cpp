@@ -63,7 +63,7 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, dispatch8, choice, capacity,
                pad, load, load_cv, load_seed, virtual_stages, placement, sequence, batch, micro,
-               packed, k1, k2, k3, k4, k5, k6, schedule, layers, sp, zero, group, prefetch, reshard,
+               packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, sp, zero, group, prefetch, reshard,
                recompute, every, modules, attention, exchange, compute, activation, gradient,
                reduce, master, optimizer, moment, second_moment, states, master_format, eight_bit,
                b1, b2, l1, l2, l3, l4, l5, l6, l7, l8, l9, l10, bucket, first, o1, o2, o3, o4, o5,
@@ -76,6 +76,7 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&c6 == &layout.node_ranks);
   CHECK(&k1 == &layout.packing_lengths);
   CHECK(&k6 == &layout.packing_seed);
+  CHECK(&runs == &layout.pipeline_runs);
   CHECK(&states == &layout.state_format);
   CHECK(&l9 == &layout.trains_head);
   CHECK(&l10 == &layout.expert_adapters);
@@ -83,11 +84,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&f9 == &layout.offload_modules);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 104);
+  CHECK(layout_fields().size() == 105);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 104);
+  CHECK(keys.size() == 105);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

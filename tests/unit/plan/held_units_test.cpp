@@ -51,6 +51,68 @@ TEST_CASE("held units are gathered and reduced once per step", "[plan]") {
   CHECK(first(sender, Action::reduce) > last(sender, Action::send));
 }
 
+TEST_CASE("every run of the pipeline gathers and reduces what is held", "[plan]") {
+  Layout layout = held_layout();
+  layout.pipeline_runs = 2;
+  const Program program = held_program(layout);
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  for (const Action action : {Action::gather_weights, Action::reduce, Action::accumulate})
+    CHECK(count(program, action) == 2 * units);
+  // The first run has reduced all before the second begins; its first gradients are casts.
+  std::uint32_t reductions = 0;
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.action[i] == Action::reduce) ++reductions;
+    if (program.action[i] != Action::forward || program.label[i].microbatch < 2) continue;
+    CHECK(reductions == static_cast<std::uint32_t>(units));
+    break;
+  }
+  std::int64_t elements = 0, cast = 0;
+  for (const ParameterBucket& unit : program.parameter_buckets)
+    elements += unit.elements;
+  for (std::uint32_t i = 0; i < program.size(); ++i)
+    if (program.action[i] == Action::add_weight_gradient && program.label[i].microbatch % 2 == 0)
+      cast += program.kernels[program.work[i]].bytes.count();
+  CHECK(cast == 2 * elements * (2 + 4));
+}
+
+TEST_CASE("what is held over the runs is gathered and reduced once per step", "[plan]") {
+  Layout layout = held_layout();
+  layout.pipeline_runs = 2;
+  Framework framework = with(&Execution::holds_units);
+  framework.execution.holds_over_runs = true;
+  const Program program = program_of(framework, layout);
+  const auto units = static_cast<int>(program.parameter_buckets.size());
+  CHECK(count(program, Action::gather_weights) == units);
+  CHECK(count(program, Action::reduce) == units);
+  CHECK(count(program, Action::accumulate) == 0);
+}
+
+TEST_CASE("the host waits between the batches of a step where a clock is read", "[plan]") {
+  Layout layout = held_layout();
+  layout.pipeline_runs = 2;
+  layout.overlap_pipeline = true;
+  const auto begun = [](const Program& program) {
+    std::vector<int> batches;
+    for (const HostWait& wait : program.host_waits) {
+      std::uint32_t op = wait.before.value;
+      while (op < program.size() && program.pass[op] != Pass::forward &&
+             program.pass[op] != Pass::optimizer)
+        ++op;
+      const int batch = op < program.size() ? program.label[op].microbatch : -1;
+      if (batches.empty() || batches.back() != batch) batches.push_back(batch);
+    }
+    return batches;
+  };
+  CHECK(begun(held_program(layout)).empty());
+  Framework framework = with(&Execution::holds_units);
+  framework.execution.waits_for_batches = true;
+  // Before the first forward pass of the second run, and before the optimizer.
+  CHECK(begun(program_of(framework, layout)) == std::vector{2, -1});
+  Layout single = layout;
+  single.pipeline_parallel = single.pipeline_runs = 1;
+  CHECK(begun(program_of(framework, single)) == std::vector{1, 2, 3, -1});
+}
+
 TEST_CASE("held gradients add up in the format in which they are reduced", "[plan]") {
   const Layout layout = held_layout();
   const Program program = held_program(layout);

@@ -108,6 +108,22 @@ TEST_CASE("What a layout gets wrong is said with the key and what is allowed", "
        },
        "layers_per_chunk: entry 2 of layers_per_chunk is 0; allowed: 1 or more\n"
        "layers_per_chunk: layers_per_chunk sums to 9; test-gpt has 8 layers\n"},
+      {[](Layout& l) { l.pipeline_runs = 2; },
+       "pipeline_runs: pipeline_runs is 2, but there is no pipeline: pipeline_parallel is 1; "
+       "allowed: 1\n"},
+      {[](Layout& l) {
+         l.pipeline_parallel = 2;
+         l.pipeline_runs = 3;
+       },
+       "pipeline_runs: pipeline_runs is 3, which does not divide 8 micro-batches; allowed: 1, 2, "
+       "4, 8\n"},
+      {[](Layout& l) {
+         l.pipeline_parallel = l.virtual_stages = 2;
+         l.schedule = Schedule::interleaved;
+         l.pipeline_runs = 8;
+       },
+       "global_batch: 1 micro-batches (global_batch / micro_batch / data_parallel / "
+       "pipeline_runs), no multiple of pipeline_parallel = 2, as schedule interleaved needs\n"},
       {[](Layout& l) { l.zero_stage = 4; }, "zero_stage: zero_stage is 4; allowed: 0, 1, 2, 3\n"},
       {[](Layout& l) {
          l.data_parallel = 8;

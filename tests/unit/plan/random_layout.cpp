@@ -105,23 +105,25 @@ Layout random_layout(std::uint64_t seed) {
   if (layout.context_parallel > 1) layout.attention = AttentionKernel::flash;
   compress(dice, layout);
   offload(dice, layout);
+  if (layout.pipeline_parallel > 1) layout.pipeline_runs = dice.pick({1, 1, 2});
   return layout;
 }
 
 std::string to_text(const Layout& layout) {
   return fmt::format(
-      "tp {} cp {} {} dp {} pp {} v {} {} m {} sp {} zero {} group {} prefetch {} reshard {} "
+      "tp {} cp {} {} dp {} pp {} v {} {} m {} in {} runs sp {} zero {} group {} prefetch {} "
+      "reshard {} "
       "recompute "
       "{}/{} "
       "grad {} reduce {} overlap {}{}{}{}{} parameters on {} activations on {} ({})",
       layout.tensor_parallel, layout.context_parallel, word(layout.context_exchange),
       layout.data_parallel, layout.pipeline_parallel, layout.virtual_stages, word(layout.schedule),
-      layout.micro_batches(), layout.sequence_parallel, layout.zero_stage, layout.shard_group,
-      layout.prefetch_layers, layout.reshard_after_forward, word(layout.recompute),
-      layout.recompute_every, word(layout.gradient_dtype), word(layout.reduce_dtype),
-      layout.overlap_gradients, layout.overlap_parameters, layout.overlap_pipeline,
-      layout.overlap_tensor_wgrad, layout.overlap_tensor_products, word(layout.offload_parameters),
-      word(layout.offload_activations), layout.offload_layers);
+      layout.micro_batches(), layout.pipeline_runs, layout.sequence_parallel, layout.zero_stage,
+      layout.shard_group, layout.prefetch_layers, layout.reshard_after_forward,
+      word(layout.recompute), layout.recompute_every, word(layout.gradient_dtype),
+      word(layout.reduce_dtype), layout.overlap_gradients, layout.overlap_parameters,
+      layout.overlap_pipeline, layout.overlap_tensor_wgrad, layout.overlap_tensor_products,
+      word(layout.offload_parameters), word(layout.offload_activations), layout.offload_layers);
 }
 
 }  // namespace sim::test

@@ -83,10 +83,12 @@ TEST_CASE("Random legal layouts give sound plans", "[plan][property]") {
       REQUIRE(same(program, again.programs[i]));
       REQUIRE(memory_use(program).peak.count() > 0);
       if (layout.replicas() == 1) continue;
-      // Every gradient is reduced once per step, or once per micro-batch where full gradients do
-      // not outlive one. Shards are padded to equal size, by less than a rank count per bucket.
+      // Every gradient is reduced once per step, or once per run of the pipeline that ends with
+      // it, or once per micro-batch where full gradients do not outlive one. Shards are padded to
+      // equal size, by less than a rank count per bucket.
       const bool each = layout.zero_stage >= 2 && shards > 1 && !holds_units(chosen, layout);
-      const std::int64_t times = each ? layout.micro_batches() : 1;
+      const bool runs = layout.zero_stage == 3 && shards > 1 && holds_units(chosen, layout);
+      const std::int64_t times = each ? layout.micro_batches() : runs ? layout.pipeline_runs : 1;
       const std::int64_t owned = owned_elements(program, layout);
       REQUIRE(reduced_elements(program, layout) == times * owned * shards);
     }

@@ -76,6 +76,12 @@ TEST_CASE("the bubble's closed forms") {
   CHECK_THAT(bubble_closed_form(pipeline(Schedule::interleaved, 4, 32, 2)).share,
              WithinRel((3.0 / 64) / (1 + 3.0 / 64), 1e-12));
   CHECK(bubble_closed_form(pipeline(Schedule::one_f_one_b, 1, 32)).share == 0);
+  // Four runs of 8 micro-batches: 3/11 of each. Those of zb-v wait for each other in the first.
+  Layout runs = pipeline(Schedule::one_f_one_b, 4, 32);
+  runs.pipeline_runs = 4;
+  CHECK_THAT(bubble_closed_form(runs).share, WithinRel(3.0 / 11, 1e-12));
+  runs.schedule = Schedule::zb_v;
+  CHECK_THAT(bubble_closed_form(runs).share, WithinRel(3.0 / (6 * 32 + 3), 1e-12));
 }
 
 TEST_CASE("no line of the text is wider than 100 columns") {

@@ -120,6 +120,18 @@ TEST_CASE("a depth that no longer divides takes stages, layers and micro-batches
   CHECK(followed(with(layout, {"layout.global_batch=72"})).front() == "layout.micro_batch=3");
 }
 
+TEST_CASE("runs of a pipeline follow its micro-batches", "[scenario]") {
+  const std::string layout =
+      "pipeline_parallel: 2, pipeline_runs: 4, micro_batch: 1, sequence_length: 1024, "
+      "global_batch: 64";
+  CHECK(followed(with(layout, {})).empty());
+  CHECK(with(layout, {}).layout.run_batches() * 4 == with(layout, {}).layout.micro_batches());
+  CHECK(followed(with(layout, {"layout.pipeline_parallel=1"})) == Lines{"layout.pipeline_runs=1"});
+  // 6 micro-batches: 3 runs.
+  const Scenario fewer = with(layout, {"layout.global_batch=48"});
+  CHECK(fewer.layout.micro_batches() % fewer.layout.pipeline_runs == 0);
+}
+
 TEST_CASE("what is set on top never follows, and two that contradict are an error", "[scenario]") {
   const std::string layout =
       "tensor_parallel: 2, data_parallel: 8, micro_batch: 8, sequence_length: 1024, "

@@ -122,6 +122,45 @@ TEST_CASE("In chunks ZB-H1 leaves a share of its bubble for each", "[plan][sched
         3 * micro_batches * chunks + stages - 1);
 }
 
+TEST_CASE("Every run of a step has a bubble of its own", "[plan][schedule]") {
+  struct Kind {
+    Schedule schedule;
+    int chunks;
+  };
+  const auto kind = GENERATE(Kind{Schedule::gpipe, 1}, Kind{Schedule::one_f_one_b, 1},
+                             Kind{Schedule::interleaved, 2}, Kind{Schedule::zb_h1, 1},
+                             Kind{Schedule::interleaved_zb, 2}, Kind{Schedule::dual_pipe_v, 2},
+                             Kind{Schedule::v_half, 2}, Kind{Schedule::v_min, 2});
+  const int stages = GENERATE(2, 4);
+  const int runs = GENERATE(1, 2, 5);
+  const int each = 2 * stages;
+  CAPTURE(static_cast<int>(kind.schedule), stages, runs);
+  Layout step = layout_of(kind.schedule, stages, kind.chunks, runs * each);
+  step.pipeline_runs = runs;
+  const Layout run = layout_of(kind.schedule, stages, kind.chunks, each);
+  const Durations durations{1, 1, splits_backward(kind.schedule) ? 1 : 0};
+  CHECK(makespan(step, durations) == runs * makespan(run, durations));
+  // In flight are the micro-batches of one run, and each of the step goes through every chunk once.
+  const std::vector<std::vector<Slot>> orders = schedule_of(step), orders_of_run = schedule_of(run);
+  for (std::size_t rank = 0; rank < orders.size(); ++rank) {
+    CHECK(most_alive(orders[rank]) == most_alive(orders_of_run[rank]));
+    std::map<std::tuple<SlotKind, int, int>, int> times;
+    for (const Slot& slot : orders[rank])
+      ++times[{slot.kind, slot.chunk, slot.microbatch}];
+    CHECK(times.size() == orders[rank].size());
+    CHECK(orders[rank].size() == static_cast<std::size_t>(runs) * orders_of_run[rank].size());
+  }
+}
+
+TEST_CASE("Runs of zb-v leave one late start", "[plan][schedule]") {
+  // No rank idles between its passes, and each begins a run when it ends the one before.
+  const int stages = GENERATE(2, 4, 7);
+  const int each = 3 * stages;
+  Layout step = layout_of(Schedule::zb_v, stages, 2, 3 * each);
+  step.pipeline_runs = 3;
+  CHECK(makespan(step, {1, 1, 1}) == 6 * 3 * each + stages - 1);
+}
+
 TEST_CASE("A stage holds as many micro-batches as its schedule says", "[plan][schedule]") {
   const int stages = 4;
   const int micro_batches = GENERATE(1, 2, 8);

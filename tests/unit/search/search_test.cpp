@@ -56,7 +56,10 @@ const std::vector<std::pair<std::string, std::string>> spaces{
      "global_batch: 16, attention: unfused"},
     {"top: 3, micro_batch: [1, 2], zero_stage: [0, 1], shard_group: 0, schedule: [1f1b, gpipe], "
      "virtual_stages: 1, recompute: [none, full], placement: tp-cp-dp-pp",
-     "global_batch: 16, overlap: {tensor_products: true}"}};
+     "global_batch: 16, overlap: {tensor_products: true}"},
+    {"top: 3, micro_batch: [1, 2], zero_stage: [0, 1, 3], shard_group: 0, schedule: [1f1b, gpipe, "
+     "zb-h1, interleaved], virtual_stages: [1, 2], recompute: none, placement: tp-cp-dp-pp",
+     "global_batch: 32, pipeline_parallel: 2, pipeline_runs: 2"}};
 
 }  // namespace
 
