@@ -144,11 +144,11 @@ class ExpertChecker {
 
   void latent_attention() {
     if (!model_.has_latent_attention()) return;
-    if (layout_.context_parallel > 1)
+    if (layout_.context_parallel > 1 && model_.execution.context != ContextForm::transformer_engine)
       list_.problem(
           "context_parallel",
-          "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
-          "allowed: 1",
+          "context_parallel is {}, but {} has latent attention, for which it is modelled as "
+          "Transformer Engine runs it; allowed: 1",
           layout_.context_parallel, model_.name);
     if (!is_flash(layout_.attention))
       list_.problem("attention",
