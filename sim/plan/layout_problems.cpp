@@ -177,13 +177,10 @@ class Checker : private LayoutProblemList {
   // "all_gather" only, a learned softmax (sinks) with "a2a" only; PyTorch's context_parallel takes
   // is_causal and no other mask.
   void window_of_context() {
-    const bool by_heads = layout_.context_exchange == ContextExchange::all_to_all &&
-                          model_.execution.context == ContextForm::transformer_engine;
-    if (model_.shape && model_.shape->attention_sinks && !by_heads)
+    if (model_.shape && model_.shape->attention_sinks)
       problem("context_parallel",
-              "context_parallel is {}, but {} has attention sinks, which Transformer Engine has "
-              "with all-to-alls alone; allowed: 1, or framework megatron with context_exchange "
-              "all_to_all",
+              "context_parallel is {}, but {} has attention sinks, for which it is not modelled "
+              "(Transformer Engine has them with all-to-alls alone); allowed: 1",
               layout_.context_parallel, model_.name);
     const std::int64_t window = model_.shape ? model_.shape->window : 0;
     if (!is_shorter(window, layout_.sequence_length)) return;

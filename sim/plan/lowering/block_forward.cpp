@@ -1,6 +1,5 @@
 #include "sim/plan/lowering/block_forward.hpp"
 
-#include <array>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -171,8 +170,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   if (op.op->residual_of >= 0) {
     std::swap(residual, branches_.past[static_cast<std::size_t>(op.op->residual_of)]);
   }
-  const std::array beside{bring_beside(frame, i, work.gather_beside, op.gathered_beside),
-                          bring_beside(frame, i, work.sum_beside, op.summed_beside)};
+  const Value gathered = bring_beside(frame, i, work.gather_beside, op.gathered_beside);
+  const Value summed = bring_beside(frame, i, work.sum_beside, op.summed_beside);
   tensors_.wait_for(x);
   tensors_.wait_for(residual);
   wait_for_copies(op);
@@ -182,8 +181,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
               : in_place ? x
                          : tensors_.allocate(op.sums_output ? op.whole_output : op.output);
   out.ready = emit_.compute(frame, i, work.forward, work.name, Action::forward);
-  for (const Value& tensor : beside)
-    if (tensor.exists()) tensors_.drop(tensor, Role::input);
+  if (gathered.exists()) tensors_.drop(gathered, Role::keys);
+  if (summed.exists()) tensors_.drop(summed, Role::residual);
   kept_.keep_or_free(frame, i, x);
   parts_.experts.weigh_choices(frame, i);
   tensors_.drop(residual, Role::residual);

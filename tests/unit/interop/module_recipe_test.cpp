@@ -140,7 +140,7 @@ TEST_CASE("a container's recipe is read, and written again", "[interop]") {
             .find("different recipes in 8 bits") != std::string::npos);
   CHECK(refused("{pattern: x, config_key: eight}", eight("delayed"))
             .find("is 'delayed'; modelled: tensorwise, blockwise, mxfp8") != std::string::npos);
-  CHECK(refused("{pattern: x, config_key: k}", "k: {kitchen_config_type: Q}")
+  CHECK(refused("{pattern: x, config_key: k}", "k: {training_recipe: {}}")
             .find("no TEQuantizationParams") != std::string::npos);
 
   Scenario scenario = load_scenario(test::source_dir() + "/scenarios/llama-3.1-70b-512-h100.yaml");
