@@ -221,7 +221,8 @@ void read_module_formats(const MegatronConfig& config, const SettingProblems& pr
 
 ModuleRecipe module_recipe_of(const Layout& layout, const Execution& runs) {
   ModuleRecipe recipe;
-  const auto add = [&](const std::vector<LinearModule>& modules, ModuleRecipe::Format format) {
+  const auto add = [&](const std::vector<LinearModule>& modules,
+                       const ModuleRecipe::Format& format) {
     bool written = false;
     for (const LinearModule module : modules) {
       if (module == LinearModule::head) continue;
