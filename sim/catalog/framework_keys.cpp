@@ -53,6 +53,8 @@ std::vector<Key> kernel_forms() {
       boolean_key(
           "operation_fuser", preset(),
           "Transformer Engine's: activations write the GEMMs' format, adapters add in GEMMs"),
+      boolean_key("router_fusion", preset(),
+                  "Transformer Engine's kernels choose the experts of tokens"),
   };
 }
 

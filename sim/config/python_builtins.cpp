@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "sim/config/python_functions.hpp"
 #include "sim/config/python_interpreter.hpp"
 
 namespace sim::python {
@@ -33,7 +34,17 @@ Value text_method(const Value& value, const std::string& name, const Value& argu
   return {};
 }
 
+// pathlib.Path: of its first argument.
+bool is_path(const Value& value) {
+  return value.is(Kind::object) && (value.text == "Path" || value.text == "pathlib.Path") &&
+         value.items->find("_0") != nullptr && value.items->find("_0")->value.is(Kind::text);
+}
+
 }  // namespace
+
+std::optional<std::string> path_text(const Value& value) {
+  return is_path(value) ? std::optional{value.items->find("_0")->value.text} : std::nullopt;
+}
 
 // An object of what is not read; a plain function in a module that is not read gives what is not
 // known.
@@ -61,6 +72,11 @@ Value Interpreter::method(const Value& value, const std::string& name, const Arg
   if (value.is(Kind::text)) return text_method(value, name, argument, place);
   if (value.is(Kind::list)) return list_method(value, name, given, place);
   if (value.is(Kind::dict)) return dict_method(value, name, given, place);
+  if (name == "with_name" && argument.is(Kind::text))
+    if (const std::optional<std::string> path = path_text(value)) {
+      const std::string beside = path->substr(0, path->rfind('/') + 1) + argument.text;
+      return made_by(value.text, {{text_at(beside, place)}, {""}}, place);
+    }
   if (value.is(Kind::object) && (name.starts_with("to_") || name.starts_with("get_"))) return value;
   return {};
 }

@@ -167,6 +167,8 @@ Made boolean(const FunctionCall& call) {
 }
 
 Made text(const FunctionCall& call) {
+  if (const std::optional<std::string> path = path_text(call.all[0]))
+    return text_at(*path, call.place);
   return call.all[0].is(Kind::text) ? call.all[0] : Value{};
 }
 

@@ -22,4 +22,7 @@ struct FunctionCall {
 // Python's own, or takes other arguments.
 std::optional<Value> builtin(std::string_view name, const FunctionCall& call);
 
+// Of an object that pathlib.Path() has made: its path.
+std::optional<std::string> path_text(const Value& value);
+
 }  // namespace sim::python

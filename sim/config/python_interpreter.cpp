@@ -99,6 +99,7 @@ Value Interpreter::resolve(std::size_t module, const std::string& name, int dept
     if (const auto found = modules_[1].globals.find(name); found != modules_[1].globals.end())
       return found->second;
   const Module& own = modules_[module];
+  if (name == "__file__" && !own.path.empty()) return text_at(own.path, line_);
   if (const auto found = own.globals.find(name); found != own.globals.end()) return found->second;
   if (++steps_ > most_steps) throw TooMuch{};
   if (depth > deepest_import) return symbol(name, line_);

@@ -66,7 +66,10 @@ BucketSizes bucket_sizes(const Layout& layout, const Execution& runs, ChunkOfSta
   const bool later = where.stage > 0 || where.chunk > 0;
   const bool megatron = runs.bucket_rule == BucketRule::megatron;
   if (megatron && later && keeps_gradients(layout)) return {one_bucket, one_bucket};
-  return bucket_sizes(layout, runs);
+  if (layout.buckets == 0 || !layout.overlap_gradients) return bucket_sizes(layout, runs);
+  const std::int64_t each = std::max<std::int64_t>(1, where.parameters / layout.buckets);
+  const Bytes size{each * bytes_of(layout.gradient_dtype)};
+  return {size, size};
 }
 
 }  // namespace sim

@@ -28,9 +28,12 @@ BucketSizes bucket_sizes(const Layout& layout, const Execution& runs);
 struct ChunkOfStage {
   int stage = 0;
   int chunk = 0;
+  std::int64_t parameters = 0;  // of all chunks of the rank
 };
 
-// Of one model chunk: Megatron-LM has buckets in the first chunk of the first stage alone.
+// Of one model chunk: Megatron-LM has buckets in the first chunk of the first stage alone. With
+// Layout::buckets their size follows from the parameters (training/training.py,
+// resolve_ddp_bucket_size, at d98e8a64).
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs, ChunkOfStage where);
 
 }  // namespace sim

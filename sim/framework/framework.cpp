@@ -258,6 +258,23 @@ void set_choices(int forward, int backward, ModelOp& op) {
   op.saved_fixed_bytes = 4 * scores;
 }
 
+// Transformer Engine's fused choice (at d0067d0d, common/fused_router; Megatron-LM at d98e8a64,
+// core/transformer/moe/moe_utils.py, `fused`), of the 30 launches of sim/model/experts.cpp: one for
+// the 10 of the choice, one for the 7 of the scores of the loss, two for the 4 of its sums. Bytes
+// per token and expert: choice, scores, map and intermediate 4 + 4 + 1 + 4 with the logits; the
+// same of the loss; its sums 4 + 1; the dispatcher's count 1. Backward: of the choice 1 + 4 + 4 +
+// 4, of the scores 4 + 4 + 4, of the loss 4; both added 12, and scaled by one launch. Kept:
+// intermediates 2 x 4 and maps 2 x 1.
+void set_fused_choice(ModelOp& op) {
+  constexpr double bytes_of_element = 2;
+  const double scores = real(op.out_features);
+  op.forward_launches = 13;
+  op.backward_launches = 5;
+  op.forward_elements = 32 / bytes_of_element * scores;
+  op.backward_elements = 41 / bytes_of_element * scores;
+  op.saved_fixed_bytes = 10 * scores;
+}
+
 // HEAD pads no experts, and compiles a layer with its exchange.
 void set_titan_way(const Framework& framework, ModelOp& op) {
   const bool compiled = framework.execution.expert_rows == 1 && framework.gate == KernelForm::fused;
@@ -317,6 +334,9 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
     case Function::route:
     case Function::exchange:
       if (framework.execution.experts == ExpertForm::torchtitan) set_titan_way(framework, op);
+      if (framework.execution.experts == ExpertForm::megatron &&
+          framework.execution.router_fusion && op.kind == ModelOpKind::router)
+        set_fused_choice(op);
       if (is_of_automodel(framework.execution.experts) && op.kind == ModelOpKind::router)
         set_choices(titan_choices, titan_choices_backward, op);
       break;

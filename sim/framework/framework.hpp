@@ -129,6 +129,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"checks_gradients", &Execution::checks_gradients},
     ExecutionSwitch{"separate_update", &Execution::separate_update},
     ExecutionSwitch{"operation_fuser", &Execution::operation_fuser},
+    ExecutionSwitch{"router_fusion", &Execution::router_fusion},
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"stops_recomputation", &Execution::stops_recomputation},

@@ -343,6 +343,32 @@ void read_model_section(const ObjectReader& model, bool experts, MegatronConfig&
   read_graph_scope(model, {"cuda_graph_scope", "cuda_graph_modules"}, read);
 }
 
+// Formats by module: an object as containers have it, what RecipeConfig.from_config_dict() is given
+// in a recipe, or the file that load_quantization_recipe() reads there.
+void read_quant_recipe(const ObjectReader& root, MegatronConfig& config) {
+  const auto model = root.find("model");
+  const auto recipe =
+      model && model->is_object() ? model->object().find("quant_recipe") : std::nullopt;
+  if (!recipe) return;
+  if (!recipe->is_object()) {
+    if (!is_neutral(*recipe, ""))
+      recipe->problem(
+          "is no quantization recipe; allowed: {matchers: [...], config_dict: {...}}, or "
+          "null");
+    return;
+  }
+  const ObjectReader object = recipe->object();
+  const std::string made_by = object.text_or("_target_", "");
+  if (made_by == recipe_file_class) {
+    const ValueReader file = object.at("_0");
+    config.module_recipe = {load_module_recipe(file.text(), file), recipe};
+  } else if (made_by.ends_with("from_config_dict")) {
+    config.module_recipe = {read_module_recipe(object.object("_0")), recipe};
+  } else {
+    config.module_recipe = {read_module_recipe(object), recipe};
+  }
+}
+
 // Of a file, or of what a recipe in Python makes.
 template <class File>
 Imported import_settings(const File& file, const ImportRequest& asked) {
@@ -358,6 +384,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   if (config.attention_backend && (*config.attention_backend).starts_with("AttnBackend."))
     config.attention_backend.value->erase(0, std::string_view{"AttnBackend."}.size());
   spell_layers(config);
+  read_quant_recipe(root, config);
   if (recipe) {
     take_hub_model(hub_name(root), request, read);
     fill_provider(root, config);
@@ -392,6 +419,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   result.layout.expert_adapters = adapters.expert_adapters;
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
+  leave_single_choice(result);
   result.ignored = read.ignored;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   file.finish();

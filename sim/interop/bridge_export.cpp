@@ -84,6 +84,8 @@ Exported export_nemo(const Scenario& scenario) {
   config.expert_layers = Text{};
   for_each_setting(config,
                    [&](const Spelling& name, const auto& setting) { lines(name, setting); });
+  if (config.module_recipe)
+    lines.add("model.quant_recipe", module_recipe_text(*config.module_recipe));
   write_activation(config.activation.value_or(""), lines);
   write_experts(shape, lines);
   if (shape.positions == Positions::learned &&

@@ -46,6 +46,9 @@ def set_cuda_graph_modules(model, modules):
 
 def clear_cuda_graph_modules(model):
     model.cuda_graph_scope = []
+
+def load_quantization_recipe(recipe_path):
+    return QuantizationRecipeFile(recipe_path)
 )";
 constexpr std::array<std::string_view, 1> opaque{"_perf_precision"};
 

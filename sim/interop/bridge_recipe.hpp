@@ -10,6 +10,10 @@
 
 namespace sim {
 
+// Of what load_quantization_recipe() gives in the place of Megatron-Bridge's: an object of this
+// class, with the path of the file.
+inline constexpr std::string_view recipe_file_class = "QuantizationRecipeFile";
+
 // The recipe `name` of a file with that text; empty: the only one that it has. Throws InputError
 // that lists them.
 std::string recipe_name(std::string_view text, const std::string& file, const std::string& name);

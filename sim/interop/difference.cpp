@@ -119,6 +119,7 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   if (!scenario.model.has_experts()) {
     runs.experts = defaults.execution.experts;
     runs.expert_rows = defaults.execution.expert_rows;
+    runs.router_fusion = false;
   }
   return result;
 }

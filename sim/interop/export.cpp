@@ -126,6 +126,9 @@ void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refus
     refusals.emplace_back("compute_dtype nvfp4: is Megatron-LM's");
   if ((layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) && !megatron)
     refusals.emplace_back("bf16_layers: all layers are written alike");
+  if ((!layout.bf16_modules.empty() || !layout.fp8_modules.empty()) && !megatron)
+    refusals.emplace_back("bf16_modules, fp8_modules: formats by module are Megatron-LM's");
+  if (layout.buckets > 0 && !megatron) refusals.emplace_back("buckets: is Megatron-LM's");
 }
 
 // torchtitan offloads parameters and optimizer to the host's memory, or nothing.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/interop/handover.hpp"
+#include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/settings.hpp"
 
 namespace sim {
@@ -48,6 +49,22 @@ void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> 
       add_module(from, key, name, result);
     }
   }
+}
+
+// The host's time of a layer was fitted with 30 launches of the choice as whole ones, where plain
+// operators take a fifth; what three autograd functions in their place take is not published
+// (sim/framework/pages/megatron.md#choice-of-experts).
+void leave_single_choice(Imported& result) {
+  bool& fused = result.framework.execution.router_fusion;
+  const auto& scope = result.graph_scope;
+  const bool captured =
+      result.graphs &&
+      (scope.empty() || std::ranges::find(scope, GraphModule::moe_router) != scope.end());
+  if (!fused || captured) return;
+  fused = false;
+  result.notes.push_back({"moe_router_fusion",
+                          "the choice is modelled in single kernels, as the host's time was fitted "
+                          "with; set framework.router_fusion for fused ones"});
 }
 
 }  // namespace sim

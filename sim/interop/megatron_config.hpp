@@ -17,6 +17,7 @@
 
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
+#include "sim/interop/module_recipe.hpp"
 
 namespace sim {
 
@@ -55,7 +56,7 @@ struct MegatronConfig {
   Text attention_backend, loss_fusion;
   Text window, window_skip, softmax_type;
   Flag fused_loss;
-  Flag operation_fuser;  // of Transformer Engine
+  Flag operation_fuser, router_fusion;  // of Transformer Engine
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
@@ -95,7 +96,7 @@ struct MegatronConfig {
   Flag distributed_optimizer, overlap_grad_reduce, overlap_param_gather, megatron_fsdp, torch_fsdp2,
       torch_fsdp2_reshard, average_in_collective, check_gradients;
   Text sharding_strategy;
-  Whole optimizer_instances, bucket_size;
+  Whole optimizer_instances, bucket_size, buckets;
 
   // The optimizer.
   Flag precision_aware_optimizer, offload_optimizer, overlap_offload;
@@ -113,6 +114,7 @@ struct MegatronConfig {
   Flag offload_activations, offload_weights, offload_some_activations;
   Whole offload_layers;
   Text offload_modules;
+  Whole least_offloaded;  // elements of a tensor
   Whole recompute_num_layers;
   Flag bf16, fp16, grad_reduce_in_bf16, grads_in_fp32;
   Text fp8, fp8_recipe;
@@ -122,6 +124,8 @@ struct MegatronConfig {
   Flag fp4_param_gather;
   Flag bf16_ends;  // layers at either end whose products have 16 bits
   Whole bf16_at_start, bf16_at_end;
+  Flag fp8_head;
+  Setting<ModuleRecipe> module_recipe;
 };
 
 // How the two formats spell a field; empty: not at all. A flag without a value means
@@ -206,6 +210,7 @@ void for_each_expert_setting(Config& c, Visit& visit) {
   visit(Spelling{"--moe-router-group-topk", {"model.moe_router_group_topk"}},
         c.expert_groups_per_token);
   visit(Spelling{"--moe-grouped-gemm", {"model.moe_grouped_gemm"}}, c.grouped_products);
+  visit(Spelling{"--moe-router-fusion", {"model.moe_router_fusion"}}, c.router_fusion);
   visit(Spelling{"--moe-permute-fusion", {"model.moe_permute_fusion"}}, c.fused_permutation);
   visit(Spelling{"--moe-expert-capacity-factor", {"model.moe_expert_capacity_factor"}},
         c.expert_capacity);
@@ -320,6 +325,7 @@ void for_each_data_parallel_setting(Config& c, Visit& visit) {
         c.overlap_param_gather);
   visit(Spelling{"--ddp-bucket-size", {"comm_overlap.bucket_size", "ddp.bucket_size"}},
         c.bucket_size);
+  visit(Spelling{"--ddp-num-buckets", {"ddp.num_buckets"}}, c.buckets);
   visit(Spelling{"--ddp-average-in-collective", {"ddp.average_in_collective"}},
         c.average_in_collective);
   visit(Spelling{"--no-check-for-nan-in-loss-and-grad", {"ddp.check_for_nan_in_grad"}, false},
@@ -373,6 +379,8 @@ void for_each_storage_setting(Config& c, Visit& visit) {
                  {"model.fine_grained_activation_offloading"}},
         c.offload_some_activations);
   visit(Spelling{"--offload-modules", {"model.offload_modules"}}, c.offload_modules);
+  visit(Spelling{"--min-offloaded-tensor-size", {"model.min_offloaded_tensor_size"}},
+        c.least_offloaded);
   visit(Spelling{"--bf16", {"mixed_precision.bf16", "model.bf16"}}, c.bf16);
   visit(Spelling{"--fp16", {"mixed_precision.fp16", "model.fp16"}}, c.fp16);
   visit(Spelling{"--fp8-format", {"mixed_precision.fp8", "model.fp8"}}, c.fp8);
@@ -403,6 +411,7 @@ void for_each_storage_setting(Config& c, Visit& visit) {
   visit(Spelling{"--num-layers-at-end-in-bf16",
                  {"mixed_precision.num_layers_at_end_in_bf16", "model.num_layers_at_end_in_bf16"}},
         c.bf16_at_end);
+  visit(Spelling{"--fp8-output-proj", {"model.fp8_output_proj"}}, c.fp8_head);
   visit(Spelling{"--grad-reduce-in-bf16", {}}, c.grad_reduce_in_bf16);
   visit(Spelling{"--accumulate-allreduce-grads-in-fp32",
                  {"mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32"}},
@@ -484,6 +493,13 @@ void read_megatron_model(const MegatronConfig& config, const MegatronRules& rule
 // REQUIRES: the parallel sizes of `layout` are read.
 void read_pipeline(const MegatronConfig& config, const MegatronRules& rules,
                    const SettingProblems& problems, std::int64_t layers, Layout& layout);
+
+// Formats by module. REQUIRES: the formats of `result` are read otherwise.
+void read_module_formats(const MegatronConfig& config, const SettingProblems& problems,
+                         Imported& result);
+
+// What of a layout's formats by module a recipe says; without matchers: nothing.
+ModuleRecipe module_recipe_of(const Layout& layout, const Execution& runs);
 
 // Those that only models with experts or latent attention have.
 // REQUIRES: the layers, heads, positions and the MLP of `shape` are read.

@@ -158,7 +158,6 @@ constexpr std::array expert_keys{
              "set the expert tensor parallel size instead"},
     KnownKey{"moe_use_legacy_grouped_gemm", Verdict::noted, "",
              "the products of experts are modelled as Transformer Engine's grouped ones"},
-    KnownKey{"moe_router_fusion", Verdict::noted, "", "the choice is modelled in single kernels"},
     KnownKey{"moe_router_dtype", Verdict::noted, "",
              "the router's product is modelled in the activations' format"},
     KnownKey{"moe_router_padding_for_fp8", Verdict::noted, "",

@@ -87,9 +87,7 @@ constexpr std::array judged{
     KnownKey{"--no-fp8-wgrad", refused, "",
              "weight gradients in 16 bits beside 8-bit products are not modelled; to forecast "
              "them in 8 bits, --set {}=false"},
-    KnownKey{"--fp8-output-proj", refused, "", "the head is modelled in 16 bits"},
     KnownKey{"--reuse-grad-buf-for-mxfp8-param-ag", noted, "", "the buffers are modelled apart"},
-    KnownKey{"--te-precision-config-file", refused, "", "formats by module are not modelled"},
     KnownKey{"--kitchen-config-file", refused, "", "formats by module are not modelled"},
     KnownKey{"--kitchen-recipe-number", refused, "", "formats by module are not modelled"},
     KnownKey{"--use-kitchen", refused, "", "formats by module are not modelled"},
@@ -109,7 +107,6 @@ constexpr std::array judged{
     KnownKey{"--overlap-param-gather-with-optimizer-step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"--delay-param-gather", noted, "", "gathers are modelled as without it"},
-    KnownKey{"--ddp-num-buckets", refused, "", "give --ddp-bucket-size instead"},
     KnownKey{"--ddp-reduce-scatter-with-fp32-accumulation", noted, "",
              "the reduction is modelled as a reduce-scatter"},
     KnownKey{"--ddp-param-name-patterns-for-fp32-local-accumulation", noted, "",

@@ -16,4 +16,8 @@ std::span<const std::string_view> harmless_megatron_flags();
 // Those of experts that change neither.
 std::span<const std::string_view> harmless_expert_flags();
 
+// The fused choice of experts, of steps whose host issues it: left out, with a note. REQUIRES: what
+// graphs capture is read.
+void leave_single_choice(Imported& result);
+
 }  // namespace sim

@@ -100,6 +100,12 @@ void rotary_positions(const ObjectReader& root, MegatronConfig& config) {
   if (rotary.value_or(false)) config.position_embedding_type = std::string{"rope"};
 }
 
+// Formats by module, in a file of their own.
+void read_recipe_file(const ObjectReader& root, MegatronConfig& config) {
+  const auto file = root.find("--te-precision-config-file");
+  if (file) config.module_recipe = {load_module_recipe(file->text(), *file), file};
+}
+
 class FlagLines {
  public:
   void operator()(const Spelling& name, const Flag& setting) {
@@ -161,6 +167,7 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
   if (!config.virtual_stages && !config.layers_per_virtual_stage && !config.pipeline_layout)
     read_setting(root, "--virtual-pipeline-model-parallel-size", config.virtual_stages);
   static_cast<void>(root.has("--virtual-pipeline-model-parallel-size"));
+  read_recipe_file(root, config);
   // What the settings asked for is known; the tables have the rest.
   defaults_of_swift(root, config, result);
   vocabulary_as_padded(root, config, result);
@@ -187,6 +194,10 @@ Exported export_megatron(const Scenario& scenario) {
   Exported out;
   Refusals refusals;
   const MegatronConfig config = megatron_from_scenario(scenario, refusals, out.notes);
+  if (config.module_recipe)
+    refusals.emplace_back(
+        "bf16_modules and fp8_modules: Megatron-LM reads them from a file of their own "
+        "(--te-precision-config-file); --to nemo writes them");
   throw_refusals(scenario, Target::megatron, refusals);
   const std::string lines = megatron_flag_lines(config, out.notes);
   out.text = header_text(scenario, out.notes, "# ",
@@ -209,6 +220,7 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   Imported result = scenario_of_megatron(config, {}, known, root);
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
+  leave_single_choice(result);
   result.framework.execution.expandable_segments = read.framework.execution.expandable_segments;
   result.framework.execution.max_split_size = read.framework.execution.max_split_size;
   result.ignored = read.ignored;

@@ -58,6 +58,12 @@ class Writer {
     if (*config_.fused_loss) config_.loss_fusion = loss == LossForm::in_place ? "te" : "native";
     config_.average_in_collective = !left.execution.scales_gradients;
     config_.check_gradients = left.execution.checks_gradients;
+    if (left.execution.operation_fuser) config_.operation_fuser = true;
+    if (left.execution.router_fusion) {
+      config_.router_fusion = true;
+      note("framework", "router_fusion is read back with CUDA graphs alone");
+    }
+    left.execution.operation_fuser = left.execution.router_fusion = false;
     const Framework own = framework_of(FrameworkName::megatron);
     left.execution.scales_gradients = left.execution.checks_gradients =
         left.execution.separate_update = false;
@@ -303,6 +309,13 @@ class Writer {
 
   // Buckets of parameters, all of one size (DistributedDataParallelConfig.bucket_size).
   void buckets() {
+    if (layout_.buckets > 0) {
+      if (layout_.overlap_gradients)
+        config_.buckets = layout_.buckets;
+      else
+        note("layout.buckets", "without --overlap-grad-reduce all gradients are one bucket");
+      return;
+    }
     const BucketSizes sizes = bucket_sizes(layout_, scenario_.framework.execution);
     if (sizes == usual_bucket_sizes(layout_, BucketRule::megatron)) return;
     if (!layout_.overlap_gradients) {
@@ -339,6 +352,7 @@ class Writer {
         modules += fmt::format("{}{}", modules.empty() ? "" : " ", word(module));
       config_.offload_some_activations = true;
       config_.offload_modules = modules;
+      if (layout_.offload_least > 0) config_.least_offloaded = layout_.offload_least;
       return;
     }
     if (layout_.pipeline_parallel > 1 || layout_.recompute != Recompute::none)
@@ -446,6 +460,11 @@ class Writer {
       config_.bf16_at_start = layout_.first_bf16_layers;
       config_.bf16_at_end = layout_.last_bf16_layers;
     }
+    const auto& eight_bits = layout_.fp8_modules;
+    if (std::ranges::find(eight_bits, LinearModule::head) != eight_bits.end())
+      config_.fp8_head = true;
+    const ModuleRecipe recipe = module_recipe_of(layout_, scenario_.framework.execution);
+    if (!recipe.matchers.empty()) config_.module_recipe = recipe;
     if (activation == DType::fp32 && layout_.master_weights)
       note("layout.master_weights", "fp32 weights have no further copy in Megatron-LM");
     gradients(activation);

@@ -151,6 +151,7 @@ class Reader : private SettingProblems {
     eight_bit_parameters();
     eight_bit_attention();
     bf16_layers();
+    read_module_formats(config_, *this, result_);
     // validate_args: beside bf16 gradients are summed in fp32 unless --grad-reduce-in-bf16.
     const bool fp32 = config_.grads_in_fp32.value_or(weights == DType::bf16 &&
                                                      rules_.fp32_gradients_by_default) &&
@@ -220,7 +221,11 @@ class Reader : private SettingProblems {
 
   void buckets() {
     layout().overlap_gradients = config_.overlap_grad_reduce.value_or(false);
-    if (!layout().overlap_gradients || !config_.bucket_size) return;
+    if (config_.buckets && config_.bucket_size)
+      return problem(config_.buckets, "excludes bucket_size: Megatron-LM takes one of them");
+    if (!layout().overlap_gradients) return;
+    if (config_.buckets) layout().buckets = static_cast<int>(size(config_.buckets, 1, 1'000'000));
+    if (!config_.bucket_size) return;
     const std::int64_t elements = size(config_.bucket_size, 1, 1LL << 40);
     layout().bucket = Bytes{elements * bytes_of(layout().gradient_dtype)};
   }
@@ -316,12 +321,13 @@ class Reader : private SettingProblems {
       if (!module)
         return problem(config_.offload_modules,
                        "has {}, which is not modelled; allowed: attn_norm, qkv_linear, core_attn, "
-                       "attn_proj, mlp_norm, expert_fc1, moe_act",
+                       "attn_proj, mlp_norm, expert_fc1, moe_act, fused_group_mlp",
                        name);
       layout().offload_modules.push_back(*module);
     }
     if (layout().offload_modules.empty())
       problem(config_.offload_some_activations, "needs a list of modules (--offload-modules)");
+    layout().offload_least = size(config_.least_offloaded, 0, std::int64_t{1} << 40, 0);
   }
 
   void selective() {
@@ -341,8 +347,18 @@ class Reader : private SettingProblems {
                        name);
       if (!layout().recomputes(*module)) layout().recompute_modules.push_back(*module);
     }
+    part_of_experts();
     if (layout().recompute_modules.empty())  // an empty list runs nothing again
       layout().recompute = Recompute::none;
+  }
+
+  // Within a pass that runs again the activation is dropped once more (core/transformer/moe).
+  void part_of_experts() {
+    if (!layout().recomputes(RecomputeModule::moe) ||
+        std::erase(layout().recompute_modules, RecomputeModule::moe_act) == 0)
+      return;
+    note("recompute-modules",
+         "moe_act is a part of moe: that the activation runs a third time is not modelled");
   }
 
   // core/optimizer/emerging_optimizers.py; dist_muon is Muon with the distributed optimizer
@@ -467,6 +483,7 @@ class Reader : private SettingProblems {
     runs.checks_gradients = config_.check_gradients.value_or(rules_.checks_gradients);
     runs.separate_update = true;
     runs.operation_fuser = config_.operation_fuser.value_or(false);
+    runs.router_fusion = config_.router_fusion.value_or(false) && result_.shape.experts.count > 0;
   }
 
   const MegatronConfig& config_;

@@ -15,6 +15,7 @@
 #include "sim/layout/expert_load.hpp"
 #include "sim/layout/optimizer_kind.hpp"
 #include "sim/layout/sequence_lengths.hpp"
+#include "sim/model/linear_module.hpp"
 
 namespace sim {
 
@@ -240,14 +241,18 @@ enum class OffloadModule : std::uint8_t {
   attn_proj,
   mlp_norm,
   expert_fc1,
-  moe_act
+  moe_act,
+  fused_group_mlp  // all that the operation fuser's grouped MLP of experts keeps
 };
 constexpr auto words_of(OffloadModule) {
-  return std::array{
-      Word{OffloadModule::attn_norm, "attn_norm"}, Word{OffloadModule::qkv_linear, "qkv_linear"},
-      Word{OffloadModule::core_attn, "core_attn"}, Word{OffloadModule::attn_proj, "attn_proj"},
-      Word{OffloadModule::mlp_norm, "mlp_norm"},   Word{OffloadModule::expert_fc1, "expert_fc1"},
-      Word{OffloadModule::moe_act, "moe_act"}};
+  return std::array{Word{OffloadModule::attn_norm, "attn_norm"},
+                    Word{OffloadModule::qkv_linear, "qkv_linear"},
+                    Word{OffloadModule::core_attn, "core_attn"},
+                    Word{OffloadModule::attn_proj, "attn_proj"},
+                    Word{OffloadModule::mlp_norm, "mlp_norm"},
+                    Word{OffloadModule::expert_fc1, "expert_fc1"},
+                    Word{OffloadModule::moe_act, "moe_act"},
+                    Word{OffloadModule::fused_group_mlp, "fused_group_mlp"}};
 }
 
 // How groups of data-parallel ranks that train apart become one model again: they take the mean of
@@ -372,6 +377,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool eight_bit_parameters = false;
   // Layers at either end whose products are not cast (Megatron-LM, --first-last-layers-bf16).
   int first_bf16_layers = 0, last_bf16_layers = 0;
+  // Linears that multiply in activation_dtype, and those in 8 bits, beside others in compute_dtype
+  // (Megatron-LM, --te-precision-config-file).
+  std::vector<LinearModule> bf16_modules, fp8_modules;
 
   int lora_rank = 0;  // of the adapters, which alone are trained; 0: all parameters are
   std::vector<LoraModule> lora_modules{LoraModule::linear_qkv, LoraModule::linear_proj,
@@ -389,6 +397,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Gradient buckets of the data-parallel reduction, the first to fire apart; unset: the
   // framework's (sim/framework/bucket_sizes.hpp).
   std::optional<Bytes> bucket, first_bucket;
+  // In place of their size, by how many the parameters of a rank are divided to have it
+  // (Megatron-LM, --ddp-num-buckets); 0: the size decides.
+  int buckets = 0;
   bool overlap_gradients = true;     // reduce buckets while the backward pass runs
   bool overlap_parameters = true;    // gather parameters while computing (ZeRO-1/2/3)
   bool overlap_pipeline = true;      // sends and receives beside compute
@@ -422,6 +433,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
                                                             // pass
   int offload_layers = 0;  // of them, the first so many of a model chunk; 0: all but the last
   std::vector<OffloadModule> offload_modules;  // of them, inputs of these; empty: everything
+  std::int64_t offload_least = 0;              // of those, tensors of so many elements or more
 
   // Local steps: groups of `local_ranks` data-parallel ranks train apart and meet every
   // `local_steps` steps (sim/plan/rules/local-steps.md). 1: all ranks reduce gradients each step.

@@ -223,6 +223,13 @@ Fields formats() {
       {integer_key("bf16_layers.last", {0, layers.max}, "layers", "0",
                    "fp8 and nvfp4 GEMMs: layers at the end that multiply in 16 bits"),
        &Layout::last_bf16_layers, nullptr, nullptr, false},
+      {text_key(KeyType::list, "bf16_modules", "[]",
+                "fp8 and nvfp4 GEMMs: linears that multiply in 16 bits, by their operators: qkv, "
+                "attention_projection, mlp_up, mamba_out, ..."),
+       &Layout::bf16_modules, nullptr, nullptr, false},
+      {text_key(KeyType::list, "fp8_modules", "[]",
+                "linears that multiply in 8 bits: of nvfp4 GEMMs any, of fp8 GEMMs the head"),
+       &Layout::fp8_modules, nullptr, nullptr, false},
   };
 }
 
@@ -235,6 +242,10 @@ Fields overlap() {
       {text_key(KeyType::size, "first_bucket", "auto",
                 "size of the bucket that is reduced first; auto: the framework's", {"auto"}),
        &Layout::first_bucket},
+      {integer_key("buckets", {0, 1'000'000}, "buckets", "0",
+                   "by how many the parameters of a GPU are divided to have the size of a bucket "
+                   "(Megatron-LM); 0: bucket decides"),
+       &Layout::buckets, nullptr, nullptr, false},
       {boolean_key("overlap.gradients", "true",
                    "reduction of gradients overlaps with the backward pass"),
        &Layout::overlap_gradients},
@@ -356,8 +367,11 @@ Fields offload() {
        &Layout::offload_layers},
       {text_key(KeyType::list, "offload.modules", "[]",
                 "with activations: of a layer the inputs of attn_norm, qkv_linear, core_attn, "
-                "attn_proj, mlp_norm, expert_fc1, moe_act alone; []: everything"),
+                "attn_proj, mlp_norm, expert_fc1, moe_act, fused_group_mlp alone; []: everything"),
        &Layout::offload_modules},
+      {integer_key("offload.least", {0, std::int64_t{1} << 40}, "elements", "0",
+                   "with modules: tensors of fewer elements stay on the device"),
+       &Layout::offload_least},
   });
 }
 

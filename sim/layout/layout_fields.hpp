@@ -15,19 +15,18 @@
 
 namespace sim {
 
-using LayoutMember =
-    std::variant<int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*,
-                 Schedule Layout::*, Recompute Layout::*, AttentionKernel Layout::*,
-                 ContextExchange Layout::*, TokenDispatcher Layout::*, ExpertChoice Layout::*,
-                 GradientCompression Layout::*, OffloadTarget Layout::*, OuterOptimizer Layout::*,
-                 OuterQuantization Layout::*, Servers Layout::*, ServerPlace Layout::*,
-                 DType Layout::*, OptimizerKind Layout::*, MasterFormat Layout::*,
-                 StateFormat Layout::*, std::optional<DType> Layout::*,
-                 std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
-                 std::vector<RecomputeModule> Layout::*, std::vector<OffloadModule> Layout::*,
-                 std::vector<LoraModule> Layout::*, FrozenFormat Layout::*, FrozenOrders Layout::*,
-                 ExpertAdapters Layout::*, LengthSource Layout::*, Packing Layout::*,
-                 std::vector<int> Layout::*, ExpertLoad Layout::*>;
+using LayoutMember = std::variant<
+    int Layout::*, std::int64_t Layout::*, double Layout::*, bool Layout::*, Schedule Layout::*,
+    Recompute Layout::*, AttentionKernel Layout::*, ContextExchange Layout::*,
+    TokenDispatcher Layout::*, ExpertChoice Layout::*, GradientCompression Layout::*,
+    OffloadTarget Layout::*, OuterOptimizer Layout::*, OuterQuantization Layout::*,
+    Servers Layout::*, ServerPlace Layout::*, DType Layout::*, OptimizerKind Layout::*,
+    MasterFormat Layout::*, StateFormat Layout::*, std::optional<DType> Layout::*,
+    std::optional<Bytes> Layout::*, std::vector<Dimension> Layout::*,
+    std::vector<RecomputeModule> Layout::*, std::vector<OffloadModule> Layout::*,
+    std::vector<LoraModule> Layout::*, std::vector<LinearModule> Layout::*, FrozenFormat Layout::*,
+    FrozenOrders Layout::*, ExpertAdapters Layout::*, LengthSource Layout::*, Packing Layout::*,
+    std::vector<int> Layout::*, ExpertLoad Layout::*>;
 
 struct LayoutField {
   Key key;  // its path in the section `layout`: "tensor_parallel", "overlap.gradients"

@@ -133,6 +133,8 @@ std::string sentence(const Layout& l) {
            word(l.packing), l.packing_mean);
   line.add(l.first_bf16_layers + l.last_bf16_layers > 0, "{} + {} layers in 16 bits",
            l.first_bf16_layers, l.last_bf16_layers);
+  line.add(!l.bf16_modules.empty(), "{} in 16 bits", joined(l.bf16_modules));
+  line.add(!l.fp8_modules.empty(), "{} in 8 bits", joined(l.fp8_modules));
   line.add(l.optimizer != OptimizerKind::adam, "{}", word(l.optimizer));
   line.add(l.state_format != StateFormat::plain, "moments as {}", word(l.state_format));
   line.add(l.moment_bytes() > 0 && l.moment_dtype != DType::fp32, "moments in {}",
@@ -149,6 +151,7 @@ std::string sentence(const Layout& l) {
   line.add(l.offloads_activations(), "activations on {}", word(l.offload_activations));
   line.append(l.offload_layers > 0, " (of {} layers)", l.offload_layers);
   line.append(!l.offload_modules.empty(), " ({})", joined(l.offload_modules));
+  line.append(l.offload_least > 0, " of {} elements or more", l.offload_least);
   line.add(l.trains_apart(), "groups of {} train apart for {} steps", l.local_ranks, l.local_steps);
   line.add(l.has_servers(), "{} parameter servers", word(l.servers));
   line.append(l.has_servers() && l.worker_gpus() > 1, " of workers of {} GPUs", l.worker_gpus());

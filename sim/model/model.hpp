@@ -207,6 +207,11 @@ inline bool is_linear_of_layer(const ModelOp& op) {
          (op.split == TensorSplit::column || op.split == TensorSplit::row);
 }
 
+// Of sparse attention, what chooses keys (sparse_attention.cpp).
+inline bool is_indexer(const ModelOp& op) {
+  return op.kind == ModelOpKind::scan && !op.scan;
+}
+
 // Multiplies by a matrix of weights.
 inline bool is_product(const ModelOp& op) {
   return op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router;
@@ -379,6 +384,7 @@ struct Execution {
   // format of products themselves, or take its maximum; adapters add to what the frozen product has
   // written.
   bool operation_fuser = false;
+  bool router_fusion = false;  // its kernels choose the experts of tokens (Megatron-LM)
   // A compiler's tensor parallelism: products are cut as micro_pipeline.hpp of sim/plan says, and
   // nothing else overlaps.
   bool symmetric_memory = false;

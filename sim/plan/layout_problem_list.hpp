@@ -8,6 +8,7 @@
 //   layout_problems_states.cpp  formats of optimizer states
 //   layout_problems_recompute.cpp  modules that run again
 //   layout_problems_adapters.cpp  low-rank adapters, layers in 16 bits
+//   layout_problems_formats.cpp  formats by module
 //   layout_problems_packing.cpp  packed sequences, lengths of a data set
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
 //   layout_problems_servers.cpp  parameter servers
@@ -69,6 +70,7 @@ void check_recompute_modules(const Layout& layout, const Model& model, LayoutPro
 void check_adapters(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_packing(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_module_formats(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_servers(const Layout& layout, const Model& model, LayoutProblemList& list);
 

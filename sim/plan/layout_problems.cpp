@@ -175,12 +175,13 @@ class Checker : private LayoutProblemList {
   }
 
   // Transformer Engine, context_parallel.py, attn_forward_func_with_cp: a window with "a2a" and
-  // "all_gather" only; PyTorch's context_parallel takes is_causal and no other mask.
+  // "all_gather" only, a learned softmax (sinks) with "a2a" only; PyTorch's context_parallel takes
+  // is_causal and no other mask.
   void window_of_context() {
     if (model_.shape && model_.shape->attention_sinks)
       problem("context_parallel",
-              "context_parallel is {}, but {} has attention sinks, for which it is not modelled; "
-              "allowed: 1",
+              "context_parallel is {}, but {} has attention sinks, for which it is not modelled "
+              "(Transformer Engine has them with all-to-alls alone); allowed: 1",
               layout_.context_parallel, model_.name);
     const std::int64_t window = model_.shape ? model_.shape->window : 0;
     if (!is_shorter(window, layout_.sequence_length)) return;
@@ -379,6 +380,11 @@ class Checker : private LayoutProblemList {
     }
     if (layout_.bucket && layout_.bucket->count() < 1)
       problem("bucket", "bucket is 0 bytes; allowed: 1 B or more");
+    if (layout_.buckets > 0 && (layout_.bucket || layout_.first_bucket))
+      problem("buckets", "buckets is {} beside {}; allowed: one of them", layout_.buckets,
+              layout_.bucket ? "bucket" : "first_bucket");
+    if (layout_.buckets > 0 && model_.execution.bucket_rule != BucketRule::megatron)
+      problem("buckets", "buckets is {}, which is Megatron-LM's; allowed: 0", layout_.buckets);
     if (layout_.first_bucket && layout_.first_bucket->count() < 1)
       problem("first_bucket", "first_bucket is 0 bytes; allowed: 1 B or more");
   }

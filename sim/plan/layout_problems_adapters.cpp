@@ -250,6 +250,7 @@ void check_eight_bit_attention(const Layout& layout, const Model& model, LayoutP
 }  // namespace
 
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  check_module_formats(layout, model, list);
   const bool ends = layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0;
   const auto layers = static_cast<std::int64_t>(model.layers.size());
   if (ends && !is_quantized(layout.compute_dtype))

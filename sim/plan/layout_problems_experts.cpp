@@ -144,12 +144,17 @@ class ExpertChecker {
 
   void latent_attention() {
     if (!model_.has_latent_attention()) return;
-    if (layout_.context_parallel > 1)
+    if (layout_.context_parallel > 1 && model_.execution.context != ContextForm::transformer_engine)
       list_.problem(
           "context_parallel",
-          "context_parallel is {}, but {} has latent attention, for which it is not modelled; "
-          "allowed: 1",
+          "context_parallel is {}, but {} has latent attention, for which it is modelled as "
+          "Transformer Engine runs it; allowed: 1",
           layout_.context_parallel, model_.name);
+    if (layout_.context_parallel > 1 && layout_.recomputes(RecomputeModule::mla_up_proj))
+      list_.problem("recompute_modules",
+                    "recompute_modules has mla_up_proj, which is not modelled with "
+                    "context_parallel {}; allowed: other modules",
+                    layout_.context_parallel);
     if (!is_flash(layout_.attention))
       list_.problem("attention",
                     "attention is unfused; allowed with latent attention: flash, flash-2");

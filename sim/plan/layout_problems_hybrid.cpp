@@ -63,14 +63,21 @@ class HybridChecker {
                     model_.name);
   }
 
-  // The indexer is whole on every tensor rank, which gathers what it reads.
+  // The indexer is whole on every tensor rank, which gathers what it reads (absorbed_mla.py:
+  // "AbsorbedMLA requires sequence_parallel").
   void sparse_attention() {
     if (!model_.shape->sparse.exists()) return;
-    if (layout_.tensor_parallel > 1)
-      list_.problem("tensor_parallel",
-                    "tensor_parallel is {}, but {} has sparse attention, for which it is not "
-                    "modelled; allowed: 1",
+    if (layout_.tensor_parallel > 1 && !layout_.sequence_parallel)
+      list_.problem("sequence_parallel",
+                    "sequence_parallel is false with tensor_parallel {}, but {} has sparse "
+                    "attention, with which Megatron-LM needs it; allowed: true",
                     layout_.tensor_parallel, model_.name);
+    // dsa.py, DSAttention.forward: "currently supports cp_comm_type=allgather only".
+    if (layout_.context_parallel > 1 && layout_.context_exchange != ContextExchange::all_gather)
+      list_.problem("context_exchange",
+                    "context_exchange is {}, but {} has sparse attention, for which Megatron-LM "
+                    "has cp_comm_type allgather alone; allowed: all_gather",
+                    word(layout_.context_exchange), model_.name);
     as_megatron("sparse attention");
   }
 

@@ -1,5 +1,7 @@
 // What lies on the host: optimizer states, parameters, activations (Layout::offload_optimizer,
 // offload_parameters, offload_activations).
+#include <algorithm>
+
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/schedule/schedule_rules.hpp"
 
@@ -83,9 +85,29 @@ void check_parameters(const Layout& layout, const Model& model, LayoutProblemLis
     list.problem(key, "offload.parameters is {}, which is not modelled with {}", target, excludes);
 }
 
+// Megatron-LM at d98e8a64, core/transformer/transformer_config.py, __post_init__.
+void check_grouped_mlp(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  const auto has = [&](OffloadModule module) {
+    return std::ranges::find(layout.offload_modules, module) != layout.offload_modules.end();
+  };
+  if (!has(OffloadModule::fused_group_mlp)) return;
+  if (!model.execution.operation_fuser)
+    list.problem("offload.modules",
+                 "offload.modules has fused_group_mlp, which is the operation fuser's; allowed "
+                 "with framework.operation_fuser false: expert_fc1, moe_act");
+  if (has(OffloadModule::expert_fc1) || has(OffloadModule::moe_act))
+    list.problem("offload.modules",
+                 "offload.modules has fused_group_mlp beside expert_fc1 or moe_act, which are "
+                 "parts of it; allowed: one of them");
+}
+
 // Passes that are merged or split have no one place for a layer's copies.
-void check_activations(const Layout& layout, LayoutProblemList& list) {
+void check_activations(const Layout& layout, const Model& model, LayoutProblemList& list) {
   const char* key = "offload.activations";
+  if (layout.offload_least > 0 && layout.offload_modules.empty())
+    list.problem("offload.least",
+                 "offload.least is {} without offload.modules; allowed: 0, or a list of modules",
+                 layout.offload_least);
   if (!layout.offloads_activations()) {
     if (layout.offload_layers > 0 || !layout.offload_modules.empty())
       list.problem(key,
@@ -102,6 +124,7 @@ void check_activations(const Layout& layout, LayoutProblemList& list) {
                                                           : nullptr;
   if (excludes != nullptr)
     list.problem(key, "offload.activations is cpu, which is not modelled with {}", excludes);
+  check_grouped_mlp(layout, model, list);
   if (!layout.offload_modules.empty() && layout.recompute == Recompute::full)
     list.problem("offload.modules",
                  "offload.modules with recompute full, which keeps the inputs of layers alone; "
@@ -117,7 +140,7 @@ void check_offload(const Layout& layout, const Model& model, LayoutProblemList& 
   check_optimizer(layout, model, list);
   check_delay(layout, list);
   check_parameters(layout, model, list);
-  check_activations(layout, list);
+  check_activations(layout, model, list);
 }
 
 }  // namespace sim

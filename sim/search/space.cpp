@@ -115,6 +115,8 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
   if (layout.trains_adapters()) refuse("lora");
   if (layout.has_lengths()) refuse("packing");
   if (layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) refuse("bf16_layers");
+  if (!layout.bf16_modules.empty()) refuse("bf16_modules");
+  if (!layout.fp8_modules.empty()) refuse("fp8_modules");
   if (layout.uses_host()) refuse("offload");
   if (layout.trains_apart()) refuse("local_steps");
   if (layout.has_servers()) refuse("servers");

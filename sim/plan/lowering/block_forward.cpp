@@ -170,6 +170,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   if (op.op->residual_of >= 0) {
     std::swap(residual, branches_.past[static_cast<std::size_t>(op.op->residual_of)]);
   }
+  const Value gathered = bring_beside(frame, i, work.gather_beside, op.gathered_beside);
+  const Value summed = bring_beside(frame, i, work.sum_beside, op.summed_beside);
   tensors_.wait_for(x);
   tensors_.wait_for(residual);
   wait_for_copies(op);
@@ -179,6 +181,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
               : in_place ? x
                          : tensors_.allocate(op.sums_output ? op.whole_output : op.output);
   out.ready = emit_.compute(frame, i, work.forward, work.name, Action::forward);
+  if (gathered.exists()) tensors_.drop(gathered, Role::keys);
+  if (summed.exists()) tensors_.drop(summed, Role::residual);
   kept_.keep_or_free(frame, i, x);
   parts_.experts.weigh_choices(frame, i);
   tensors_.drop(residual, Role::residual);
@@ -186,6 +190,21 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   builder_.writes(out.buffer, Role::output);
   kept_.keep_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
+}
+
+// Of an indexer: what it reads beside its input, of all tensor ranks.
+Value BlockForward::bring_beside(Frame& frame, std::size_t i, std::uint32_t collective,
+                                 Bytes bytes) {
+  if (collective == none) return {};
+  const OpWork& work = frame.work->ops[i];
+  const bool gathers = collective == work.gather_beside;
+  Value whole = tensors_.allocate(bytes);
+  whole.ready =
+      emit_.tensor_collective(frame, i, collective, gathers ? work.gather_name : work.sum_name,
+                              gathers ? Action::gather_input : Action::sum_output);
+  builder_.writes(whole.buffer, Role::output);
+  tensors_.wait_for(whole);
+  return whole;
 }
 
 Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {

@@ -29,6 +29,7 @@ class BlockForward : BlockPart {
   void wait_for_lengths();
   void wait_before_mlp(const OpWork& work);
   Value forward_op(Frame& frame, std::size_t i, Value x);
+  Value bring_beside(Frame& frame, std::size_t i, std::uint32_t collective, Bytes bytes);
   Value forward_linear(Frame& frame, std::size_t i, Value x);
   Value gather_input(Frame& frame, std::size_t i, const Value& x);
   Value gather_output(Frame& frame, std::size_t i, Value own);

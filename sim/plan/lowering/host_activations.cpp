@@ -32,6 +32,8 @@ std::vector<std::string_view> operators_of(OffloadModule module) {
       return {"expert_up"};
     case OffloadModule::moe_act:
       return {"expert_activation"};
+    case OffloadModule::fused_group_mlp:
+      return {"expert_up", "expert_activation", "expert_down"};
   }
   return {};
 }
@@ -64,7 +66,11 @@ bool HostActivations::goes(const StageBlock& block) const {
 
 bool HostActivations::is_of_modules(const Frame& frame, std::size_t i) const {
   if (layout_.offload_modules.empty()) return true;
-  const std::string& name = frame.shape->ops[i].op->name;
+  const ShardedOp& op = frame.shape->ops[i];
+  const std::int64_t elements =
+      std::max(op.input, op.whole_input).count() / bytes_of(layout_.activation_dtype);
+  if (elements < layout_.offload_least) return false;
+  const std::string& name = op.op->name;
   return std::ranges::any_of(layout_.offload_modules, [&](OffloadModule module) {
     const std::vector<std::string_view> names = operators_of(module);
     return std::find(names.begin(), names.end(), name) != names.end();

@@ -147,6 +147,15 @@ void OpInterner::intern_collectives(const ShardedOp& op, OpWork& work) {
     work.sum_name = builder_.name(name + ".reduce_scatter");
     work.scatter_gradient = make(CollectiveKind::reduce_scatter, op.gathered_output);
   }
+  if (op.gathered_beside.count() > 0) {
+    work.gather_name = builder_.name(name + ".all_gather");
+    work.gather_beside = make(CollectiveKind::all_gather, op.gathered_beside);
+  }
+  if (op.summed_beside.count() > 0) {
+    work.sum_name = builder_.name(name + ".all_reduce");
+    work.sum_beside = builder_.collective(
+        {CollectiveKind::all_reduce, GroupRole::tensor, DType::fp32, op.summed_beside});
+  }
   if (op.splits_loss) {
     // One fp32 number per token, three times (Megatron-LM, core/tensor_parallel/cross_entropy.py):
     // the maximum, the logit of the target, the sum of exponentials.

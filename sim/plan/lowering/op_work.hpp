@@ -79,6 +79,7 @@ struct OpWork {
   std::uint32_t loss_maximum = none, loss_sum = none;  // vocabulary-parallel loss
   std::uint32_t gather_output = none, join_output = none, own_output = none;
   std::uint32_t spread_gradient = none, scatter_gradient = none;
+  std::uint32_t gather_beside = none, sum_beside = none;
   std::uint32_t add_products = none;
   UserBufferWork buffers;
   SlicedWork sliced_forward, sliced_again, sliced_gradient;

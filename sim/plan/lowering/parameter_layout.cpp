@@ -33,10 +33,12 @@ std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
 
 // How many orders of a weight that is cast are kept beside it. Where parameters have 4 bits
 // themselves, what is stored holds both.
-int ParameterLayout::orders_beside(bool quantized_parameters, bool both_orders) const {
-  const bool packed = quantized_parameters && layout_.compute_dtype == DType::nvfp4;
+int ParameterLayout::orders_beside(const ModelOp& op, bool quantized_parameters,
+                                   bool both_orders) const {
+  const DType format = format_of(op, layout_);
+  const bool packed = quantized_parameters && format == DType::nvfp4;
   const bool read_as_stored =
-      keeps_one_order(runs_, layout_) ||
+      keeps_one_order(runs_, format) ||
       (layout_.trains_adapters() && layout_.frozen_orders == FrozenOrders::one);
   if (both_orders || packed) return 0;
   return (quantized_parameters ? 0 : 1) + (read_as_stored ? 0 : 1);
@@ -60,14 +62,17 @@ void ParameterLayout::make_parameters() {
       parameters.own.elements = op.parameters;
       parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
       parameters.table.bytes_each = parameters.own.bytes_each;
-      const bool eight_bits = layout_.eight_bit_parameters && op.encoded_elements > 0;
+      const bool eight_bits = op.encoded_elements > 0 && stores_format_of_products(*op.op, layout_);
       // Both orders take the place of 16 bits where these are what is gathered.
-      const bool both_orders = eight_bits && gathers_sixteen_bits(runs_, layout_);
+      const bool both_orders =
+          eight_bits && gathers_sixteen_bits(runs_, format_of(*op.op, layout_));
       if (eight_bits && !both_orders) parameters.own.bytes_each = bytes_of(DType::fp8);
       parameters.frozen_bytes = frozen_bytes(op, parameters.own.bytes_each);
       if (op.adapter) parameters.own.bytes_each = bytes_of(layout_.activation_dtype);
-      if (op.encoded_elements > 0 && !op.encodes_weight_each_time && op.op->shares_with < 0)
-        parameters.encoded_bytes = encoded_bytes(op, orders_beside(eight_bits, both_orders));
+      if (op.encoded_elements > 0 && !op.encodes_weight_each_time && op.op->shares_with < 0 &&
+          !op.op->tied_to_embedding)
+        parameters.encoded_bytes =
+            encoded_bytes(op, orders_beside(*op.op, eight_bits, both_orders));
       if (op.op->kind == ModelOpKind::embedding && table == none) {
         table = static_cast<std::uint32_t>(store_.parameters.size() - 1);
         parameters.shared_over_stages =
@@ -124,8 +129,8 @@ void ParameterLayout::make_buckets() {
   for (std::uint32_t c = static_cast<std::uint32_t>(context_.chunks.size()); c-- > 0;) {
     const Chunk& chunk = context_.chunks[c];
     const auto number = static_cast<int>(c);
-    const BucketSizes sizes =
-        bucket_sizes(layout_, runs_, {.stage = context_.stage, .chunk = number});
+    const BucketSizes sizes = bucket_sizes(
+        layout_, runs_, {.stage = context_.stage, .chunk = number, .parameters = elements()});
     const std::int64_t limit = std::min(sizes.first.count(), most);
     OpenBucket dense{new_bucket(number, false), limit, {}};
     OpenBucket experts{new_bucket(number, true), limit, {}};
@@ -178,10 +183,14 @@ void ParameterLayout::share_tables() {
 // Of gradients: a bucket belongs to one fragment of the model.
 std::int64_t ParameterLayout::most_of_bucket() const {
   if (layout_.outer_fragments == 1) return INT64_MAX;
+  return elements() / layout_.outer_fragments * bytes_of(sharing_.gradient_dtype);
+}
+
+std::int64_t ParameterLayout::elements() const {
   std::int64_t elements = 0;
   for (const Parameters& parameters : store_.parameters)
     elements += parameters.own.elements;
-  return elements / layout_.outer_fragments * bytes_of(sharing_.gradient_dtype);
+  return elements;
 }
 
 void ParameterLayout::add_to_bucket(OpenBucket& open, std::uint32_t block, Place& place) {

@@ -34,6 +34,7 @@ class ParameterLayout : StagePart {
   void pair_units();
   void close_bucket(OpenBucket& open);
   std::int64_t most_of_bucket() const;
+  std::int64_t elements() const;
   void intern_bucket(Bucket& bucket);
   void intern_reduction(Bucket& bucket);
   void intern_own_copy(Bucket& bucket);
@@ -44,7 +45,7 @@ class ParameterLayout : StagePart {
   void allocate_bucket_copies();
   void allocate_outside(Bucket& bucket);
   void allocate_optimizer(Bucket& bucket, std::int64_t shard);
-  int orders_beside(bool quantized_parameters, bool both_orders) const;
+  int orders_beside(const ModelOp& op, bool quantized_parameters, bool both_orders) const;
   std::int64_t frozen_bytes(const ShardedOp& op, int bytes_each) const;
   bool accumulates() const {
     return sharing_.each_run || (sharing_.reduces_each_microbatch() && layout_.micro_batches() > 1);

@@ -117,8 +117,8 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.flops = Flops{2.0 * scores * widths * unmasked};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   // Those of K and V belong to the n tokens; `elements` counts them per token of m.
-  const double of_keys =
-      (forward ? 2.0 : 4.0) * static_cast<double>(shape.kv_heads * shape.head_dim);
+  const double of_keys = (forward ? 1.0 : 2.0) *
+                         static_cast<double>(shape.kv_heads * (shape.head_dim + shape.value_dim));
   double bytes =
       (elements * static_cast<double>(block.m) + of_keys * static_cast<double>(block.n - block.m)) *
       static_cast<double>(kernel.batch) / divisor;
@@ -152,12 +152,12 @@ struct ContextPasses {
 };
 
 // Transformer Engine; `share`: of a slice's keys and values that a rank has to do with.
-ContextPasses transformer_engine_passes(double queries, double keys, double heads, double share,
-                                        int element) {
+ContextPasses transformer_engine_passes(double queries, double outputs, double keys, double heads,
+                                        double share, int element) {
   // Log-sum-exp: running and part read, running written; both read again with the outputs.
   constexpr double log_sum_exp_bytes = 5 * 4;
   const double gradients = (queries + share * keys) * element;
-  return {.merge = {3 * queries * element + log_sum_exp_bytes * heads, 2},
+  return {.merge = {3 * outputs * element + log_sum_exp_bytes * heads, 2},
           .once_forward = {},
           .begin_gradients = {2 * gradients, 2},
           .add_gradients = {3 * gradients, 2}};
@@ -196,17 +196,18 @@ ContextPasses compiled_passes(double width) {
 
 ContextAttention head_exchange(const Region& region, const ModelOp& op) {
   const AttentionShape shape = rank_attention(region, op);
-  const auto heads = [&](std::int64_t count) {
+  const auto heads = [&](std::int64_t count, std::int64_t width) {
     ContextAttention::Heads made;
-    made.bytes = Bytes{count * shape.head_dim * region.tokens * region.element / region.tensor};
+    made.bytes = Bytes{count * width * region.tokens * region.element / region.tensor};
     made.order = memory_kernel(OpKind::elementwise, region, op,
                                2.0 * static_cast<double>(made.bytes.count()));
     made.behind = made.order;
     return made;
   };
   ContextAttention made;
-  made.parts = {heads(shape.heads), heads(shape.kv_heads), heads(shape.kv_heads)};
-  made.made = made.parts.front();
+  made.parts = {heads(shape.heads, shape.head_dim), heads(shape.kv_heads, shape.head_dim),
+                heads(shape.kv_heads, shape.value_dim)};
+  made.made = heads(shape.heads, shape.value_dim);
   return made;
 }
 
@@ -219,10 +220,11 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const ContextForm form = region.model->execution.context;
   const bool pytorch = form != ContextForm::transformer_engine;
   const double queries = static_cast<double>(shape.heads * shape.head_dim);
-  const double keys =
-      2.0 * static_cast<double>((pytorch ? shape.heads : shape.kv_heads) * shape.head_dim);
-  plain.forward_elements = 2 * queries + keys;
-  plain.backward_elements = 4 * queries + 2 * keys;
+  const double outputs = static_cast<double>(shape.heads * shape.value_dim);
+  const double keys = static_cast<double>((pytorch ? shape.heads : shape.kv_heads) *
+                                          (shape.head_dim + shape.value_dim));
+  plain.forward_elements = queries + outputs + keys;
+  plain.backward_elements = 2 * (queries + outputs) + 2 * keys;
   const double tokens = static_cast<double>(region.tokens) / region.tensor;
   ContextAttention made;
   const bool eight_bit = attends_in_eight_bits(region.model->execution, *region.layout);
@@ -238,8 +240,8 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
       form == ContextForm::eager ? eager_passes(width)
       : form == ContextForm::compiled
           ? compiled_passes(width)
-          : transformer_engine_passes(queries, keys, static_cast<double>(shape.heads), share,
-                                      region.element);
+          : transformer_engine_passes(queries, outputs, keys, static_cast<double>(shape.heads),
+                                      share, region.element);
   const auto kernel = [&](const ContextPass& pass) {
     Kernel of = memory_kernel(OpKind::elementwise, region, op, pass.bytes * tokens);
     of.launches = pass.launches;

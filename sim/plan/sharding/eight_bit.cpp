@@ -1,5 +1,7 @@
 #include "sim/plan/sharding/eight_bit.hpp"
 
+#include <algorithm>
+
 namespace sim {
 namespace {
 
@@ -14,7 +16,13 @@ constexpr CastPass of_own_tokens(CastPass whole, int ranks) {
 }
 
 bool is_split_by_tokens(const ModelOp& op, const Layout& layout) {
-  return layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0;
+  return layout.sequence_parallel && layout.tensor_parallel > 1 && op.experts == 0 &&
+         op.split != TensorSplit::sequence;
+}
+
+// Its input is gathered over the tensor ranks.
+bool reads_all_features(const ModelOp& op) {
+  return op.split == TensorSplit::column || op.split == TensorSplit::vocabulary;
 }
 
 // What a compiler runs in one kernel with the sums or maxima of rows.
@@ -64,7 +72,7 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Orde
   casts.gradient = whole;
   if (scattered && op.split == TensorSplit::row)
     casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + other_order(orders, layout);
-  casts.weight = layout.eight_bit_parameters ? orders.other : orders.cast_transpose;
+  casts.weight = stores_format_of_products(op, layout) ? orders.other : orders.cast_transpose;
   return casts;
 }
 
@@ -85,13 +93,13 @@ EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders&
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   const CastPass scaled = behind_norm ? scale : maximum + scale;
-  casts.input = of_own(op.split == TensorSplit::column, scaled + (scattered ? cast : whole));
+  casts.input = of_own(reads_all_features(op), scaled + (scattered ? cast : whole));
   if (scattered) casts.saved_input = orders.other;
   casts.gradient = maximum + scale + whole;
   if (scattered && op.split == TensorSplit::row)
     casts.gradient = of_own(true, maximum + scale + cast) + other_order(orders, layout);
-  casts.weight =
-      layout.eight_bit_parameters ? orders.other : maximum + scale + orders.cast_transpose;
+  casts.weight = stores_format_of_products(op, layout) ? orders.other
+                                                       : maximum + scale + orders.cast_transpose;
   return casts;
 }
 
@@ -123,10 +131,11 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
-  casts.input = op.split == TensorSplit::column ? own : whole;
+  casts.input = reads_all_features(op) ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
   // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
-  const bool in_one_order = layout.eight_bit_parameters && weights.elements > mxfp8_block.elements;
+  const bool in_one_order =
+      stores_format_of_products(op, layout) && weights.elements > mxfp8_block.elements;
   casts.weight = in_one_order ? transpose : written(weights, 2);
   casts.saved_element = 1 + activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
@@ -150,9 +159,9 @@ EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
   const bool scattered = is_split_by_tokens(op, layout);
   const CastPass own = scattered ? of_own_tokens(whole, layout.tensor_parallel) : whole;
   EightBitCasts casts;
-  casts.input = op.split == TensorSplit::column ? own : whole;
+  casts.input = reads_all_features(op) ? own : whole;
   casts.gradient = op.split == TensorSplit::row ? own : whole;
-  casts.weight = layout.eight_bit_parameters ? packed_transpose : both;
+  casts.weight = stores_format_of_products(op, layout) ? packed_transpose : both;
   casts.saved_element = casts.gathered_element = order;
   casts.weight_element = 0.5;
   casts.weight_scale_bytes = order - 0.5;
@@ -276,8 +285,27 @@ CastPass cast_of_input_again(EightBit software, DType compute) {
   return pass;
 }
 
+DType format_of(const ModelOp& op, const Layout& layout) {
+  const DType compute = layout.compute_dtype;
+  if (!is_quantized(compute)) return compute;
+  if (op.kind != ModelOpKind::linear || op.sixteen_bits) return layout.activation_dtype;
+  if (!layout.bf16_modules.empty() || !layout.fp8_modules.empty()) {
+    const auto lists = [module = linear_module(op.name)](const std::vector<LinearModule>& list) {
+      return module && std::ranges::find(list, *module) != list.end();
+    };
+    if (lists(layout.bf16_modules)) return layout.activation_dtype;
+    if (lists(layout.fp8_modules)) return DType::fp8;
+  }
+  return is_linear_of_layer(op) ? compute : layout.activation_dtype;
+}
+
 bool is_quantized(const ModelOp& op, const Layout& layout) {
-  return is_quantized(layout.compute_dtype) && is_linear_of_layer(op) && !op.sixteen_bits;
+  return is_quantized(format_of(op, layout)) && is_quantized(layout.compute_dtype);
+}
+
+bool stores_format_of_products(const ModelOp& op, const Layout& layout) {
+  return layout.eight_bit_parameters && is_linear_of_layer(op) &&
+         format_of(op, layout) == layout.compute_dtype;
 }
 
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout) {
@@ -285,12 +313,12 @@ bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Lay
 }
 
 bool scales_by_blocks(const ModelOp& op, const Execution& execution, const Layout& layout) {
-  return is_quantized(op, layout) && layout.compute_dtype == DType::fp8 &&
+  return format_of(op, layout) == DType::fp8 &&
          execution.eight_bit == EightBit::transformer_engine_blockwise;
 }
 
 bool scales_in_tensor_cores(const ModelOp& op, const Execution& execution, const Layout& layout) {
-  return is_quantized(op, layout) && layout.compute_dtype == DType::fp8 &&
+  return format_of(op, layout) == DType::fp8 &&
          (execution.eight_bit == EightBit::transformer_engine_mxfp8 ||
           execution.eight_bit == EightBit::torchao_mxfp8);
 }
@@ -316,8 +344,8 @@ AttentionCasts attention_casts(const Execution& execution) {
   return {.inputs = before, .output_gradient = before, .launches = 3};
 }
 
-bool keeps_one_order(const Execution& execution, const Layout& layout) {
-  return layout.compute_dtype == DType::fp8 && execution.reads_either_order &&
+bool keeps_one_order(const Execution& execution, DType format) {
+  return format == DType::fp8 && execution.reads_either_order &&
          is_transformer_engine(execution.eight_bit) && !scales_blocks(execution.eight_bit);
 }
 
@@ -325,9 +353,8 @@ bool shares_maxima(const Execution& execution, const Layout& layout) {
   return layout.compute_dtype == DType::fp8 && delays_scaling(execution.eight_bit);
 }
 
-bool gathers_sixteen_bits(const Execution& execution, const Layout& layout) {
-  return layout.compute_dtype == DType::fp8 &&
-         execution.eight_bit == EightBit::transformer_engine_mxfp8;
+bool gathers_sixteen_bits(const Execution& execution, DType format) {
+  return format == DType::fp8 && execution.eight_bit == EightBit::transformer_engine_mxfp8;
 }
 
 bool can_have_eight_bit_parameters(const Execution& execution, int zero_stage, int shard_ranks) {
@@ -341,7 +368,7 @@ EightBitCasts casts_of_software(const Execution& execution, const ModelOp& op,
                                 const ModelOp* before, const Layout& layout) {
   const EightBit software = execution.eight_bit;
   const Orders orders = orders_of(execution);
-  if (layout.compute_dtype == DType::nvfp4)
+  if (format_of(op, layout) == DType::nvfp4)
     return is_transformer_engine(software) ? nvfp4(op, layout) : torchao_nvfp4();
   const bool behind_norm = before != nullptr && before->kind == ModelOpKind::norm;
   switch (software) {

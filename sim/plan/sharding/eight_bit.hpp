@@ -31,10 +31,18 @@ struct EightBitCasts {
   double weight_scale_bytes = 0;  // beside each element of it
 };
 
-// What multiplies in 8 bits or fewer: the linears of layers. Embedding, head and classifiers stay
-// in 16 bits (Megatron-LM's output layer is no Transformer Engine module; torchtitan filters
-// "output").
+// The format of an operator's products. In 8 bits or fewer are the linears of layers. Embedding,
+// head and classifiers stay in 16 bits (Megatron-LM's output layer is no Transformer Engine module;
+// torchtitan filters "output"), but where Layout::fp8_modules names them.
+DType format_of(const ModelOp& op, const Layout& layout);
 bool is_quantized(const ModelOp& op, const Layout& layout);
+
+// Whether the parameters of a linear are in the format of its products themselves
+// (Layout::eight_bit_parameters). Those with a format of their own are made outside of
+// fp8_model_init() (Megatron-LM at d98e8a64, core/extensions/transformer_engine.py,
+// TEQuantizationRecipe.fp8_param; core/models/gpt/gpt_model.py, output_layer).
+// REQUIRES: is_quantized(op, layout).
+bool stores_format_of_products(const ModelOp& op, const Layout& layout);
 
 // The same, with a scale for every row.
 bool multiplies_by_rows(const ModelOp& op, const Execution& execution, const Layout& layout);
@@ -63,7 +71,7 @@ struct AttentionCasts {
 AttentionCasts attention_casts(const Execution& execution);
 
 // Weights in 8 bits have no transposed copy beside them (Execution::reads_either_order).
-bool keeps_one_order(const Execution& execution, const Layout& layout);
+bool keeps_one_order(const Execution& execution, DType format);
 
 // Delayed scaling alone: what the scales follow from, the maxima of tensors, is shared among the
 // ranks of a stage (Transformer Engine; current and dynamic scaling take them over the tensor
@@ -73,7 +81,7 @@ bool shares_maxima(const Execution& execution, const Layout& layout);
 // Parameters that are 8 bits themselves, with scales along both dimensions, are gathered in 16
 // bits, in the buffer of the gradients, and cast then in both orders (Megatron-LM,
 // core/distributed/param_and_grad_buffer.py, reuse_grad_buf_for_mxfp8_param_ag).
-bool gathers_sixteen_bits(const Execution& execution, const Layout& layout);
+bool gathers_sixteen_bits(const Execution& execution, DType format);
 
 // Whether parameters can be 8 bits themselves (Layout::eight_bit_parameters): torchao's are those
 // that FSDP gathers, with one scale each; Transformer Engine's those that persist.

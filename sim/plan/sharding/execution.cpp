@@ -56,9 +56,7 @@ std::vector<Kernel> products_apart(const Kernel& whole, Along along,
 }
 
 DType product_dtype(const Region& region, const ModelOp& op) {
-  const DType compute = region.layout->compute_dtype;
-  const bool sixteen = is_quantized(compute) && !is_quantized(op, *region.layout);
-  return sixteen ? region.layout->activation_dtype : compute;
+  return format_of(op, *region.layout);
 }
 
 DType weight_gradient_dtype(const Region& region, const ModelOp& op) {
@@ -76,7 +74,7 @@ bool casts_each_expert(const Region& region, const ModelOp& op) {
   const Execution& runs = region.model->execution;
   return op.experts > 0 && runs.experts == ExpertForm::megatron && !runs.operation_fuser &&
          is_transformer_engine(runs.eight_bit) && !delays_scaling(runs.eight_bit) &&
-         region.layout->compute_dtype == DType::fp8;
+         format_of(op, *region.layout) == DType::fp8;
 }
 
 // Of the experts behind the first one: kernels of a loop in C++.
@@ -97,6 +95,8 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);
   to.encode_weight = encode_kernel(region, op, casts.weight, in * matrices, out);
   to.encode_saved_weight = encode_kernel(region, op, casts.saved_weight, in * matrices, out);
+  // The head of a depth of multi-token prediction is the head itself, cast before.
+  if (op.tied_to_embedding) to.encode_weight.reset();
   if (casts_each_expert(region, op))
     for (std::optional<Kernel>* const pass :
          {&to.encode_input, &to.encode_saved, &to.encode_gradient})
@@ -127,7 +127,7 @@ ActivationCast cast_by_activation(EightBit software, DType compute) {
 // `elements`: of the tensor that the activation writes and the cast reads, in 16 bits.
 void cast_in_activation(ActivationCast by, std::int64_t elements, std::optional<Kernel>& cast,
                         Kernel& activation) {
-  if (!cast) return;
+  if (!cast || by == ActivationCast::apart) return;
   const Bytes tensor{2 * elements};
   if (by == ActivationCast::takes_maximum) {
     cast->bytes -= tensor;
@@ -149,9 +149,11 @@ bool is_activation(const ModelOp& op) {
 
 void fuse_activations(const Region& region, ShardedBlock& sharded) {
   const Execution& runs = region.model->execution;
-  const ActivationCast by = cast_by_activation(runs.eight_bit, region.layout->compute_dtype);
-  if (!runs.operation_fuser || by == ActivationCast::apart) return;
+  if (!runs.operation_fuser) return;
   if (region.layout->cuts_products() || region.element != 2) return;
+  const auto by = [&](const ShardedOp& linear) {
+    return cast_by_activation(runs.eight_bit, format_of(*linear.op, *region.layout));
+  };
   for (std::size_t i = 1; i + 1 < sharded.ops.size(); ++i) {
     ShardedOp& op = sharded.ops[i];
     ShardedOp& before = sharded.ops[i - 1];
@@ -159,10 +161,10 @@ void fuse_activations(const Region& region, ShardedBlock& sharded) {
     const bool between = before.encoded_elements > 0 && behind.encoded_elements > 0 &&
                          before.op->experts == 0 && behind.op->experts == 0;
     if (!is_activation(*op.op) || !between || !op.forward || !op.backward) continue;
-    cast_in_activation(by, behind.whole_input.count() / region.element, behind.encode_input,
+    cast_in_activation(by(behind), behind.whole_input.count() / region.element, behind.encode_input,
                        *op.forward);
-    cast_in_activation(by, before.whole_output.count() / region.element, before.encode_gradient,
-                       *op.backward);
+    cast_in_activation(by(before), before.whole_output.count() / region.element,
+                       before.encode_gradient, *op.backward);
   }
 }
 
@@ -171,7 +173,7 @@ void cast_input_again(const Region& region, ShardedOp& to) {
   const std::int64_t features = to.op->in_features;
   to.encode_saved = encode_kernel(
       region, *to.op,
-      cast_of_input_again(region.model->execution.eight_bit, region.layout->compute_dtype),
+      cast_of_input_again(region.model->execution.eight_bit, format_of(*to.op, *region.layout)),
       to.whole_input.count() / region.element / features, features);
   to.saved = to.input;
 }

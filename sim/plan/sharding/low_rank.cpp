@@ -281,7 +281,7 @@ void keep_in_format_of_products(const Region& region, ShardedOp& to) {
 }
 
 bool holds_format_of_products(const Region& region, const ShardedOp& op) {
-  return region.layout->eight_bit_parameters && op.encoded_elements > 0 &&
+  return op.encoded_elements > 0 && stores_format_of_products(*op.op, *region.layout) &&
          !op.encodes_weight_each_time;
 }
 

@@ -110,6 +110,10 @@ void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to);
 // Attention of queries to the keys that they have chosen (ModelOp::top_keys), with the scores by
 // which they choose.
 Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part);
+// The indexer, which is whole on every tensor rank.
+void shard_indexer(const Region& region, ShardedOp& to);
+// What of it comes from all context ranks.
+ContextAttention sparse_context(const Region& region);
 
 // Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of

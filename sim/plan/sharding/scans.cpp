@@ -47,16 +47,20 @@ void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to) {
 // own loss compares what is chosen with the scores of all heads, which are computed once more, and
 // its backward pass multiplies what is chosen twice. Its scores are written in fp32, and read by
 // the choice. What queries gather again from the cache is not counted.
+//
+// Context ranks have queries of their own, in chunks that balance the mask, and all keys: what came
+// is put into the order of the sequence (Megatron-LM at d98e8a64, dsa.py, kv_reorder_idx).
 Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
   const TransformerShape& shape = *region.model->shape;
   const Layout& layout = *region.layout;
   const bool forward = part == AttentionPart::forward;
   const auto tokens = static_cast<double>(layout.sequence_length);
-  const double all = static_cast<double>(layout.micro_batch) * tokens * tokens / 2;
+  const double all =
+      static_cast<double>(layout.micro_batch) * tokens * tokens / 2 / layout.context_parallel;
   const double chosen = all * share_in_window(op.top_keys, layout.sequence_length);
   const auto values = static_cast<double>(shape.latent.key_value_rank);
   const double keys = values + static_cast<double>(shape.latent.rotary_dim);
-  const double heads = static_cast<double>(shape.heads);
+  const double heads = static_cast<double>(shape.heads) / region.tensor;
   const double index = static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
   const double attention = forward ? keys + values : 2 * (keys + values) + keys;
   const double loss = forward ? keys : 0;
@@ -67,10 +71,42 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
   const double elements = forward ? op.forward_elements : op.backward_elements;
   constexpr double fp32_elements = 2;
   const double scores = forward ? 2 * fp32_elements * all : 2 * fp32_elements * chosen;
-  kernel.bytes =
-      bytes_from((elements * static_cast<double>(region.tokens) + scores) * region.element);
+  kernel.bytes = bytes_from(
+      (elements * static_cast<double>(region.tokens) / region.tensor + scores) * region.element);
   kernel.launches = forward ? 5 : 6;
+  if (layout.context_parallel > 1) {
+    kernel.bytes += sparse_context(region).slice * (2 * layout.context_parallel);
+    kernel.launches += 2;
+  }
   return kernel;
+}
+
+// Every tensor rank has the indexer's scores of all tokens: it gathers the hidden state and the
+// narrow vector of queries, and keeps them (dsa.py, DSAIndexer.forward_before_topk). The loss
+// compares with the scores of the heads of all ranks (dsa.py, "attention_scores_sum").
+void shard_indexer(const Region& region, ShardedOp& to) {
+  const TransformerShape& shape = *region.model->shape;
+  for (std::optional<Kernel>* const pass : {&to.forward, &to.backward}) {
+    Kernel& kernel = **pass;
+    kernel.m *= region.tensor;
+    kernel.bytes = kernel.bytes * region.tensor;
+    kernel.flops = kernel.flops * region.tensor;
+  }
+  to.gathered_beside =
+      Bytes{(shape.hidden + shape.latent.query_rank) * region.tokens * region.element};
+  to.saved = to.saved * region.tensor + to.gathered_beside;
+  const std::int64_t keys = std::min(shape.sparse.top_keys, region.layout->sequence_length);
+  to.summed_beside = Bytes{region.tokens * keys * bytes_of(DType::fp32)};
+}
+
+// The narrow vector of keys and values, and the indexer's key (dsa.py, DSAttention.forward).
+ContextAttention sparse_context(const Region& region) {
+  const TransformerShape& shape = *region.model->shape;
+  const std::int64_t features =
+      shape.latent.key_value_rank + shape.latent.rotary_dim + shape.sparse.index_dim;
+  ContextAttention made;
+  made.slice = made.gradient_slice = Bytes{features * region.tokens * region.element};
+  return made;
 }
 
 }  // namespace sim

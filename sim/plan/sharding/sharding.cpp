@@ -224,6 +224,7 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (op.top_keys > 0) {
     to.forward = sparse_attention_kernel(region, op, AttentionPart::forward);
     to.backward = sparse_attention_kernel(region, op, AttentionPart::backward);
+    if (layout.context_parallel > 1) to.context = sparse_context(region);
     return;
   }
   const bool heads = exchanges_heads(layout);
@@ -407,6 +408,7 @@ void shard_op(const Region& region, const Block& block, const ModelOp& op, Shard
       shard_other(region, op, block, to);
   }
   shard_saved(region, op, before, to);
+  if (is_indexer(op) && region.tensor > 1) shard_indexer(region, to);
   shard_scratch(region, op, to);
 }
 

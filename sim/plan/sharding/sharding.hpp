@@ -153,7 +153,9 @@ struct ShardedOp {
   Bytes output{};              // after the sum, if any
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
-  Bytes gathered_output{};   // of every tensor rank
+  Bytes gathered_output{};  // of every tensor rank
+  // Of what an indexer reads beside: gathered over the tensor ranks; summed over them, in fp32.
+  Bytes gathered_beside{}, summed_beside{};
   Bytes saved{};             // kept for the backward pass, without attention_saved
   Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
   Bytes attention_saved{};   // what selective recomputation drops

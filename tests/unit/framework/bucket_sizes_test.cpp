@@ -67,3 +67,16 @@ TEST_CASE("what a layout says of its buckets comes before its framework", "[plan
   CHECK(sizes_under(FrameworkName::deepspeed, layout) ==
         BucketSizes{Bytes{17}, Bytes{8 * mebibyte}});
 }
+
+TEST_CASE("Megatron-LM's buckets by number divide the parameters of a rank", "[plan]") {
+  Layout layout;
+  layout.gradient_dtype = DType::fp32;
+  layout.buckets = 12;
+  const Execution megatron = framework_of(FrameworkName::megatron).execution;
+  const BucketSizes each{Bytes{4 * 83}, Bytes{4 * 83}};
+  CHECK(bucket_sizes(layout, megatron, {.stage = 0, .chunk = 0, .parameters = 1'000}) == each);
+  const BucketSizes whole{one_bucket, one_bucket};
+  CHECK(bucket_sizes(layout, megatron, {.stage = 1, .chunk = 0, .parameters = 1'000}) == whole);
+  layout.overlap_gradients = false;
+  CHECK(bucket_sizes(layout, megatron, {.stage = 0, .chunk = 0, .parameters = 1'000}) == whole);
+}

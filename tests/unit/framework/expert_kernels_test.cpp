@@ -135,3 +135,26 @@ TEST_CASE("experts without biases, and those of other frameworks, stay as they a
   run_with(framework_of(FrameworkName::torchtitan), titan);
   CHECK(index_of(titan, "expert_down_bias") == titan.layers[0].ops.size());
 }
+
+TEST_CASE("fused kernels choose the experts in fewer launches", "[model]") {
+  const auto router = [](bool fused, ExpertForm experts) {
+    Framework framework = framework_of(FrameworkName::megatron);
+    framework.execution.router_fusion = fused;
+    framework.execution.experts = experts;
+    Model model = build_transformer(mixture(false, "mixtral"));
+    run_with(framework, model);
+    for (const ModelOp& op : model.layers.front().ops)
+      if (op.kind == ModelOpKind::router) return op;
+    FAIL("no router");
+    return ModelOp{};
+  };
+  const ModelOp single = router(false, ExpertForm::megatron);
+  const ModelOp fused = router(true, ExpertForm::megatron);
+  CHECK(single.forward_launches == 30);
+  CHECK(fused.forward_launches == 13);
+  CHECK(fused.backward_launches == 5);
+  // 32 and 41 bytes for each of 8 experts, in elements of two.
+  CHECK(fused.forward_elements == 8 * 16);
+  CHECK(fused.backward_elements == 8 * 20.5);
+  CHECK(router(true, ExpertForm::torchtitan) == router(false, ExpertForm::torchtitan));
+}

@@ -130,8 +130,14 @@ TEST_CASE("Megatron-LM's defaults for experts", "[interop]") {
 TEST_CASE("experts without grouped products or fused permutation are told", "[interop]") {
   const std::string text = mixture("", "--num-experts 8 --moe-token-dispatcher-type alltoall");
   CHECK(note_keys(from_flags(text).notes) == Lines{"moe-grouped-gemm"});
-  CHECK(note_keys(from_flags(mixture("--moe-router-dtype fp32 --moe-router-fusion")).notes) ==
-        Lines{"--moe-router-dtype", "--moe-router-fusion"});
+  const Imported fused = from_flags(mixture("--moe-router-dtype fp32 --moe-router-fusion"));
+  CHECK(note_keys(fused.notes) == Lines{"--moe-router-dtype", "moe_router_fusion"});
+  CHECK_FALSE(fused.framework.execution.router_fusion);
+  CHECK(from_flags(mixture("--moe-router-fusion --cuda-graph-impl local --cuda-graph-scope full"))
+            .framework.execution.router_fusion);
+  CHECK_FALSE(from_flags(mixture("--moe-router-fusion --cuda-graph-impl local "
+                                 "--cuda-graph-scope attn"))
+                  .framework.execution.router_fusion);
 }
 
 TEST_CASE("which layers have experts, in Megatron-LM's words", "[interop]") {

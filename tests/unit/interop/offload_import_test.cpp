@@ -148,8 +148,17 @@ TEST_CASE("Megatron-LM: activations of layers and of modules on the host", "[int
         std::vector<OffloadModule>{OffloadModule::core_attn, OffloadModule::attn_proj});
   CHECK(refused_flags("--cpu-offloading --cpu-offloading-num-layers 24") ==
         Lines{"5:46: is 24; allowed: 1 to 23, the layers less one"});
-  CHECK(refused_flags("--fine-grained-activation-offloading --offload-modules fused_group_mlp")
-            .size() == 1);
+  CHECK(of("--fine-grained-activation-offloading --offload-modules attn_norm "
+           "--min-offloaded-tensor-size 350000000")
+            .offload_least == 350'000'000);
+  CHECK(refused_flags("--fine-grained-activation-offloading --offload-modules fused_group_mlp") ==
+        Lines{"1:1: offload.modules has fused_group_mlp, which is the operation fuser's; allowed "
+              "with framework.operation_fuser false: expert_fc1, moe_act"});
+  CHECK(of("--fine-grained-activation-offloading --offload-modules fused_group_mlp "
+           "--use-transformer-engine-op-fuser")
+            .offload_modules == std::vector<OffloadModule>{OffloadModule::fused_group_mlp});
+  CHECK(refused_flags("--fine-grained-activation-offloading --offload-modules gdp_qkv").size() ==
+        1);
   CHECK(refused_flags("--fine-grained-activation-offloading").size() == 1);
   CHECK(refused_flags("--cpu-offloading-num-layers 2 --recompute-granularity full "
                       "--recompute-method uniform --recompute-num-layers 1")

@@ -326,3 +326,32 @@ TEST_CASE("A compiled layer waits for every exchange over context ranks", "[plan
   CHECK(to_seconds(exposed) > least);
   CHECK(hidden * 2 < exposed);
 }
+
+// Keys of plain and rotary features, values of their own width, of all heads of a tensor rank.
+TEST_CASE("context ranks send keys and values of latent attention by their widths", "[plan]") {
+  const Model model = test::mixture(1);
+  const TransformerShape& shape = *model.shape;
+  REQUIRE(shape.latent.exists());
+  for (const ContextExchange exchange :
+       {ContextExchange::ring, ContextExchange::all_gather, ContextExchange::all_to_all}) {
+    CAPTURE(word(exchange));
+    Layout layout = test::layout_for(1, 1, 1, 2);
+    layout.context_parallel = 2;
+    layout.context_exchange = exchange;
+    REQUIRE(layout_problems(layout, model).empty());
+    const Plan plan = make_plan(model, layout);
+    check_plan(plan);
+    std::vector<std::int64_t> sent = shifted_bytes(plan.programs[0], Pass::forward);
+    const std::int64_t held = layout.micro_batch * layout.sequence_length / 2 * 2;
+    const std::int64_t slice = held * shape.heads * (shape.head_dim + shape.latent.value_dim);
+    REQUIRE_FALSE(sent.empty());
+    if (exchange == ContextExchange::ring) CHECK(sent.front() == slice);
+    if (exchange == ContextExchange::all_gather) CHECK(sent.front() == 2 * slice);
+    if (exchange != ContextExchange::all_to_all) continue;
+    const std::int64_t heads = held * shape.heads;
+    sent.resize(4);  // of the first micro-batch
+    CHECK(sent == std::vector<std::int64_t>{heads * shape.head_dim, heads * shape.head_dim,
+                                            heads * shape.latent.value_dim,
+                                            heads * shape.latent.value_dim});
+  }
+}

@@ -356,13 +356,15 @@ TEST_CASE("What a mixture cannot be laid out like is refused", "[plan][experts][
         "expert_tensor_parallel x expert_parallel = 8");
   CHECK(problem(test::transformer(1), [](Layout&) {}) ==
         "expert_parallel: expert_parallel is given, but test-transformer has no experts");
-  CHECK(problem(test::mixture(1),
+  Model pytorch = test::mixture(1);
+  pytorch.execution.context = ContextForm::eager;
+  CHECK(problem(pytorch,
                 [](Layout& l) {
                   l.context_parallel = 2;
                   l.data_parallel = 2;
                 }) ==
         "context_parallel: context_parallel is 2, but test-mixture has latent attention, for which "
-        "it is not modelled; allowed: 1");
+        "it is modelled as Transformer Engine runs it; allowed: 1");
   Model eager = model;
   eager.execution.separate_products = true;
   CHECK(problem(eager, [](Layout&) {}) ==

@@ -196,6 +196,41 @@ TEST_CASE("of some modules the inputs alone go", "[plan]") {
   CHECK(traffic(program)[Action::activations_to_host].operators == layers - 1);
 }
 
+TEST_CASE("of the grouped MLP of experts what is large enough goes", "[plan]") {
+  Model model = test::mixture(1);
+  model.execution.operation_fuser = true;
+  Layout layout = test::layout_for(1, 2, 1, 2);
+  layout.offload_activations = OffloadTarget::cpu;
+  const auto moved = [&] {
+    REQUIRE(layout_problems(layout, model).empty());
+    const Plan plan = make_plan(model, layout);
+    check_plan(plan);
+    return traffic(plan.programs.front())[Action::activations_to_host].bytes;
+  };
+  layout.offload_modules = {OffloadModule::expert_fc1, OffloadModule::moe_act};
+  const std::int64_t parts = moved();
+  layout.offload_modules = {OffloadModule::fused_group_mlp};
+  const std::int64_t all = moved();
+  CHECK(all > parts);
+  // Nothing is so large.
+  layout.offload_least = std::int64_t{1} << 40;
+  CHECK(moved() == 0);
+  layout.offload_least = 1;
+  CHECK(moved() == all);
+  const auto problem = [&](const char* what) {
+    const auto problems = layout_problems(layout, model);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems.front().what.find(what) != std::string::npos);
+  };
+  layout.offload_modules.push_back(OffloadModule::moe_act);
+  problem("which are parts of it");
+  layout.offload_modules.clear();
+  problem("offload.least is 1 without offload.modules");
+  layout.offload_modules = {OffloadModule::fused_group_mlp};
+  model.execution.operation_fuser = false;
+  problem("is the operation fuser's");
+}
+
 TEST_CASE("a delayed update waits for nothing, and gradients for it", "[plan]") {
   for (const int zero : {0, 1, 2, 3}) {
     INFO("ZeRO-" << zero);

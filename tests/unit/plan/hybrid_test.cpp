@@ -229,8 +229,8 @@ TEST_CASE("What hybrid models are not modelled with is refused by key", "[plan][
   CHECK(refuses(modules, mamba, "recompute_modules"));
   const Model indexed = build_transformer(sparse());
   CHECK(keys_of(layout_of(1, 2, 1), indexed).empty());
-  CHECK(refuses(layout_of(2, 1, 1), indexed, "tensor_parallel"));
-  CHECK(refuses(test::context_layout(2, ContextExchange::ring), indexed, "context_parallel"));
+  CHECK(keys_of(layout_of(2, 1, 1), indexed).empty());
+  CHECK(refuses(test::context_layout(2, ContextExchange::ring), indexed, "context_exchange"));
 }
 
 // 64 chosen of 128 tokens: half of the pairs of a window, 1 - 1/4; all of 64.
@@ -250,4 +250,49 @@ TEST_CASE("Sparse attention computes what is chosen, and the scores of all", "[p
     const Kernel& backward = *op_named(sharded, "attention").backward;
     CHECK(backward.flops.count() == Approx(2 * chosen * (8 * (2 * 36 + 20) + 2 * 32)));
   }
+}
+
+// The indexer is whole on every tensor rank, heads are divided; of context ranks each has its share
+// of the pairs.
+TEST_CASE("Sparse attention is divided over tensor and context ranks", "[plan][hybrid]") {
+  const Model model = build_transformer(sparse());
+  const TransformerShape& shape = *model.shape;
+  const Layout alone = layout_of(1, 1, 1);
+  const ShardedModel whole = shard(model, alone), half = shard(model, layout_of(2, 1, 1));
+  const ShardedOp &indexer = op_named(whole, "indexer"), &shared = op_named(half, "indexer");
+  CHECK(shared.forward->flops.count() == indexer.forward->flops.count());
+  CHECK(shared.forward->bytes == indexer.forward->bytes);
+  const std::int64_t tokens = alone.micro_batch * alone.sequence_length;
+  CHECK(shared.gathered_beside.count() == tokens * (shape.hidden + 32) * 2);
+  CHECK(shared.summed_beside.count() == tokens * std::min<std::int64_t>(64, tokens) * 4);
+  CHECK(indexer.gathered_beside == Bytes{});
+  CHECK(shared.tensor_summed == shared.parameters);
+  const Plan plan = test::checked_plan(model, layout_of(2, 1, 1));
+  int gathers = 0, sums = 0;
+  const Program& program = plan.programs.front();
+  for (std::uint32_t i = 0; i < program.size(); ++i) {
+    if (program.kind[i] != OpKind::collective) continue;
+    const Bytes bytes = program.collectives[program.work[i]].bytes;
+    gathers += bytes == shared.gathered_beside ? 1 : 0;
+    sums += bytes == shared.summed_beside ? 1 : 0;
+  }
+  CHECK(gathers == 2 * 2);  // layers, micro-batches
+  CHECK(sums >= 2 * 2);
+
+  Layout context = alone;
+  context.context_parallel = 2;
+  CHECK(refuses(context, model, "context_exchange"));
+  context.context_exchange = ContextExchange::all_gather;
+  const ShardedModel split = shard(model, context);
+  CHECK(op_named(split, "attention").forward->flops.count() * 2 ==
+        Approx(op_named(whole, "attention").forward->flops.count()));
+  const Plan gathered = test::checked_plan(model, context);
+  const std::vector<Collective> calls = exchanges(gathered.programs.front(), Pass::forward);
+  REQUIRE_FALSE(calls.empty());
+  CHECK(calls.front().kind == CollectiveKind::all_gather);
+  CHECK(calls.front().bytes.count() == tokens * (16 + 4 + 8) * 2);
+
+  Layout plain = layout_of(2, 1, 1);
+  plain.sequence_parallel = false;
+  CHECK(refuses(plain, model, "sequence_parallel"));
 }
