@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/short_names.hpp"
 
 namespace sim {
 namespace {
@@ -61,7 +62,9 @@ std::vector<std::string_view> near_names(std::string_view word,
 }
 
 std::string choices_text(std::string_view word, const std::vector<std::string_view>& candidates) {
-  const std::string_view meant = nearest_name(word, candidates);
+  const std::string_view whole = whole_name(word);
+  const bool known = std::find(candidates.begin(), candidates.end(), whole) != candidates.end();
+  const std::string_view meant = known ? whole : nearest_name(word, candidates);
   if (!meant.empty()) return "did you mean '" + std::string{meant} + "'?";
   if (candidates.size() <= most_names) return "allowed: " + listed(candidates);
   const std::vector<std::string_view> near = near_names(word, candidates);

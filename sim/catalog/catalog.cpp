@@ -7,6 +7,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
+#include "sim/base/short_names.hpp"
 #include "sim/catalog/tables.hpp"
 
 namespace sim {
@@ -62,6 +63,7 @@ const Key& require_key(std::string_view path) {
 }
 
 std::vector<Key> matching_keys(std::string_view pattern) {
+  if (const std::string_view whole = whole_name(pattern); !whole.empty()) pattern = whole;
   std::vector<Key> keys;
   const bool glob = pattern.find('*') != std::string_view::npos;
   for (const Key& key : key_catalog())

@@ -73,8 +73,8 @@ class ModelReader : private SettingProblems {
     }
     if (!config_.vocab_size)
       at_root(
-          "the size of the vocabulary comes from the tokenizer: add it (--vocab-size N, "
-          "model.vocab_size), or name the model with --model");
+          "the size of the vocabulary comes from the tokenizer: add it (--vocab-size N in the "
+          "script, model.vocab_size), give --set vocab_size=N, or name the model with --model");
     shape_.vocabulary = size(config_.vocab_size, 1, limits::rows);
     feed_forward();
   }

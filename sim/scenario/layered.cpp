@@ -116,7 +116,10 @@ Layered Layered::object(std::string_view key) const {
 Layered Layered::section(std::string_view key) const {
   for (const std::optional<ObjectReader>* layer : {&lower_, &upper_}) {
     const std::optional<ValueReader> value = *layer ? (*layer)->find(key) : std::nullopt;
-    if (value && value->is_scalar()) static_cast<void>(value->object());
+    if (value && value->is_scalar())
+      value->problem(fmt::format("{} is a section, not one value{}; its keys: stepcast keys {}.",
+                                 key, key == "framework" ? ": its name is framework.name" : "",
+                                 key));
   }
   return object(key);
 }

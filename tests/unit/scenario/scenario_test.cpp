@@ -340,10 +340,10 @@ TEST_CASE("a rank has one factor") {
 
 TEST_CASE("a section that is a single value is refused, in the file and in --set") {
   CHECK(problems(small(""), {"layout=1"}) ==
-        Lines{"1:9: layout is '1'; expected an object (key: value)"});
+        Lines{"1:9: layout is a section, not one value; its keys: stepcast keys layout."});
   CHECK(problems(small("", "simulation: fluid\nflops: full\n")) ==
-        Lines{"6:13: simulation is 'fluid'; expected an object (key: value)",
-              "7:8: flops is 'full'; expected an object (key: value)"});
+        Lines{"6:13: simulation is a section, not one value; its keys: stepcast keys simulation.",
+              "7:8: flops is a section, not one value; its keys: stepcast keys flops."});
   CHECK(problems(small("", "simulation:\nflops:\n")).empty());  // all of it commented out
 }
 
