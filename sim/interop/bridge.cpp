@@ -369,6 +369,18 @@ void read_quant_recipe(const ObjectReader& root, MegatronConfig& config) {
   }
 }
 
+// What was read beside Megatron-LM's configuration.
+void add_read(const Layout& adapters, const Imported& read, Imported& result) {
+  result.layout.lora_rank = adapters.lora_rank;
+  result.layout.lora_modules = adapters.lora_modules;
+  result.layout.expert_adapters = adapters.expert_adapters;
+  result.graphs = read.graphs;
+  result.graph_scope = read.graph_scope;
+  leave_single_choice(result);
+  result.ignored = read.ignored;
+  result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
+}
+
 // Of a file, or of what a recipe in Python makes.
 template <class File>
 Imported import_settings(const File& file, const ImportRequest& asked) {
@@ -414,14 +426,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
                             .checks_gradients = false,
                             .layout_excludes_virtual_stages = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
-  result.layout.lora_rank = adapters.lora_rank;
-  result.layout.lora_modules = adapters.lora_modules;
-  result.layout.expert_adapters = adapters.expert_adapters;
-  result.graphs = read.graphs;
-  result.graph_scope = read.graph_scope;
-  leave_single_choice(result);
-  result.ignored = read.ignored;
-  result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
+  add_read(adapters, read, result);
   file.finish();
   report_layout_problems(root, result);
   file.finish();

@@ -62,6 +62,14 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
   return path;
 }
 
+// That of a section's key; empty: it is not there.
+std::string path_in(const Layered& section, std::string_view key, const std::string& scenario_path,
+                    const std::string& kind) {
+  const ObjectReader* holder = section.holder(key);
+  if (holder == nullptr) return {};
+  return referenced_path(*holder, key, section.overridden(key), scenario_path, kind);
+}
+
 struct ModelText {
   std::string path;
   std::optional<TransformerShape> shape;  // of a model that the scenario carries
@@ -340,11 +348,8 @@ void take_host_times(const Framework& framework, SimulationOptions& options) {
 // The lengths of sequences that the layout names, of a file relative to the scenario.
 void find_lengths(const Layered& layout, const std::string& scenario_path, Layout& made) {
   if (!made.packing_lengths.is_file()) return;
-  const Layered packing = layout.object("packing");
-  const ObjectReader* holder = packing.holder("lengths");
-  if (!holder) return;
-  made.packing_lengths.name =
-      referenced_path(*holder, "lengths", packing.overridden("lengths"), scenario_path, "");
+  const std::string path = path_in(layout.object("packing"), "lengths", scenario_path, "");
+  if (!path.empty()) made.packing_lengths.name = path;
 }
 
 // Called when the layout is known to be right so far.
@@ -377,10 +382,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   SimulationOptions options;
   const Trouble trouble = read_simulation(top.section("simulation"), options);
   const Layered simulation_section = top.section("simulation");
-  std::string anchor_path;
-  if (const ObjectReader* holder = simulation_section.holder("anchor"))
-    anchor_path =
-        referenced_path(*holder, "anchor", simulation_section.overridden("anchor"), path, "");
+  const std::string anchor_path = path_in(simulation_section, "anchor", path, "");
   std::vector<Followed> renamed;
   const Preset& preset = read_preset(top.section("framework"));
   const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
@@ -389,9 +391,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
-  if (const ObjectReader* holder = training_section.holder("data"))
-    training.data =
-        referenced_path(*holder, "data", training_section.overridden("data"), path, "data/corpus");
+  if (training_section.holder("data"))
+    training.data = path_in(training_section, "data", path, "data/corpus");
   for (const char* section : sections_of_others)
     static_cast<void>(top.has(section));
   // All that is known to be wrong is told at once, in the files that the scenario names too.
