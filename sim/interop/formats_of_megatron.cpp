@@ -65,6 +65,13 @@ std::string_view megatron_name(LinearModule module) {
 }
 
 // What a module multiplies in.
+// Otherwise what is wrong has been told.
+bool can_be_built(const TransformerShape& shape) {
+  return shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0 &&
+         shape.heads % shape.kv_heads == 0 && hybrid_problem(shape).empty() &&
+         mtp_problem(shape).empty() && experts_problem(shape).empty();
+}
+
 struct Chosen {
   DType format = DType::bf16;
   std::optional<EightBit> software{};  // of 8 bits
@@ -77,6 +84,7 @@ class FormatReader {
       : config_{config}, recipe_{*config.module_recipe}, problems_{problems}, result_{result} {}
 
   void read() {
+    if (!can_be_built(result_.shape)) return;
     const Model model = build_transformer(result_.shape);
     for (std::size_t i = 0; i < model.layers.size(); ++i)
       for (const ModelOp& op : model.layers[i].ops)
