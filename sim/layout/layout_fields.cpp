@@ -52,6 +52,11 @@ Fields parallelism() {
       {number_key("expert_imbalance", {1, 1e6}, "", "1",
                   "tokens of the rank with the most, over the average"),
        &Layout::expert_imbalance, nullptr, has_experts},
+  };
+}
+
+Fields tokens_of_experts() {
+  return {
       {word_key<TokenDispatcher>("moe.dispatcher", "alltoall",
                                  "mixture of experts: how tokens come to their experts"),
        &Layout::token_dispatcher, nullptr, has_experts, false},
@@ -81,6 +86,11 @@ Fields parallelism() {
        &Layout::expert_load_cv, nullptr, has_experts, false},
       {integer_key("moe.load_seed", {0, 1'000'000'000}, "", "1", "with moe.load_cv: of the draw"),
        &Layout::expert_load_seed, nullptr, has_experts, false},
+  };
+}
+
+Fields pipeline() {
+  return {
       {integer_key("virtual_stages", layers, "model chunks", "1",
                    "model chunks per pipeline rank (interleaved schedule)"),
        &Layout::virtual_stages},
@@ -504,8 +514,8 @@ std::string json_of(const Value& value) {
 const std::vector<LayoutField>& layout_fields() {
   static const Fields fields = [] {
     Fields all = parallelism();
-    for (Fields (*more)() : {batch_and_sharding, formats, overlap, adapters, compression, offload,
-                             local_steps, servers})
+    for (Fields (*more)() : {tokens_of_experts, pipeline, batch_and_sharding, formats, overlap,
+                             adapters, compression, offload, local_steps, servers})
       for (LayoutField& field : more())
         all.push_back(std::move(field));
     return all;

@@ -75,7 +75,7 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
       (elements * static_cast<double>(region.tokens) / region.tensor + scores) * region.element);
   kernel.launches = forward ? 5 : 6;
   if (layout.context_parallel > 1) {
-    kernel.bytes += sparse_context(region).slice * (2 * layout.context_parallel);
+    kernel.bytes += sparse_context(region).slice * (std::int64_t{2} * layout.context_parallel);
     kernel.launches += 2;
   }
   return kernel;
