@@ -430,19 +430,6 @@ class Checker : private LayoutProblemList {
             torchao ? "3 over 2 or more (framework.fp8 is torchao)" : "0 to 2");
   }
 
-  // torchtitan converts linears by torchao alone (components/quantization).
-  void software() {
-    const Execution& runs = model_.execution;
-    const bool other = is_transformer_engine(runs.eight_bit);
-    if (!is_quantized(layout_.compute_dtype) || !model_.has_experts() || !other) return;
-    if (runs.experts == ExpertForm::torchtitan)
-      problem("compute_dtype",
-              "compute_dtype is {} with framework.experts torchtitan and framework.fp8 {}; "
-              "torchtitan's experts have torchao alone; allowed: framework.fp8 torchao, "
-              "torchao_rowwise, torchao_rowwise_with_gw_hp, torchao_mxfp8",
-              word(layout_.compute_dtype), word(runs.eight_bit));
-  }
-
   void optimizer() {
     const int moments = moments_of(layout_.optimizer);
     const DType weights = layout_.activation_dtype;
@@ -482,7 +469,6 @@ class Checker : private LayoutProblemList {
     stored("gradient_dtype", layout_.gradient_dtype, false);
     stored("reduce_dtype", layout_.reduce_dtype, true);
     eight_bit_parameters();
-    software();
     optimizer();
     loss();
   }
