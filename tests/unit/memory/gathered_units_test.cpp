@@ -72,18 +72,68 @@ TEST_CASE("FSDP2: what is outside of layers is gathered first and stays", "[plan
   Fsdp fsdp;
   fsdp.gather(0);
   fsdp.add(Action::forward, 0, Access::free, Pass::forward);
-  // Embedding and head: 60 MiB in the gather's stream, 60 MiB copied out. The buffer is held until
-  // the next unit is copied out, here that of the next step: twice 60 MiB in that stream.
-  CHECK(fsdp.reserved() == 30 * 12 + 120 + 60);
+  // Embedding and head: 60 MiB in the gather's stream, beside 30 MiB of shards that are cast, and 60
+  // MiB copied out. The buffer is held until the next unit is copied out, here that of the next
+  // step: twice 60 MiB in that stream. Stretches grow by 20 MiB.
+  CHECK(fsdp.reserved() == 30 * 12 + 120 + 60 + 40);
   // The layer is gathered while that buffer is held, as many in that stream; it is free before the
   // layer is copied out, 60 MiB.
   fsdp.gather(1);
   fsdp.add(Action::forward, 1, Access::free, Pass::forward);
-  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120);
+  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120 + 40);
   // The head is there already.
   fsdp.gather(2);
   fsdp.add(Action::forward, 2, Access::free, Pass::forward);
-  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120);
+  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120 + 40);
+}
+
+TEST_CASE("FSDP2: the host takes the next unit's buffer when it comes to the unit", "[plan]") {
+  Fsdp fsdp;
+  // As planned: the layer's gather is issued before the root unit is copied out.
+  fsdp.add(Action::gather_weights, 0, Access::write);
+  fsdp.add(Action::gather_weights, 1, Access::write);
+  fsdp.add(Action::copy_weights, 0, Access::write);
+  fsdp.add(Action::forward, 0, Access::free, Pass::forward);
+  fsdp.add(Action::copy_weights, 1, Access::write);
+  fsdp.add(Action::forward, 1, Access::free, Pass::forward);
+  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120 + 40);
+  // Backward its buffer is free before that of another one is taken: no third one is needed.
+  fsdp.add(Action::gather_weights, 1, Access::write);
+  fsdp.add(Action::copy_weights, 1, Access::write);
+  fsdp.add(Action::backward, 1, Access::free, Pass::backward);
+  CHECK(fsdp.reserved() == 30 * 12 + 120 + 120 + 40);
+}
+
+TEST_CASE("FSDP2: the last unit's buffer is free before the backward pass", "[plan]") {
+  Fsdp fsdp;
+  fsdp.sketch.program.allocation.expandable = false;
+  fsdp.gather(0);
+  fsdp.gather(1);
+  fsdp.add(Action::forward, 1, Access::free, Pass::forward);
+  const std::int64_t before = fsdp.reserved();
+  fsdp.add(Action::gather_weights, 1, Access::write);
+  fsdp.add(Action::copy_weights, 1, Access::write);
+  fsdp.add(Action::backward, 1, Access::free, Pass::backward);
+  CHECK(fsdp.reserved() == before);
+}
+
+TEST_CASE("FSDP2: a gradient on its way to the host leaves its place", "[plan]") {
+  const auto reserved = [](bool to_host) {
+    Fsdp fsdp;
+    for (const std::uint32_t unit : {2U, 1U, 0U}) {
+      fsdp.add(Action::reduce, unit, Access::read);
+      if (!to_host) continue;
+      const BufferId shard = fsdp.sketch.program.parameter_buckets[unit].gradient_shard;
+      fsdp.sketch.add(OpKind::host_copy, Stream::host_copy, {},
+                      {{shard, Access::free, Role::input}});
+      fsdp.sketch.program.action.back() = Action::gradients_to_host;
+      fsdp.sketch.program.subject.back() = unit;
+    }
+    return fsdp.reserved();
+  };
+  // 20, 60 and 40 MiB of fp32 shards, or the largest at a time.
+  CHECK(reserved(false) == 30 * 12 + 120);
+  CHECK(reserved(true) == 30 * 12 + 60);
 }
 
 TEST_CASE("FSDP2: reduced gradients are fp32 shards of a stream of their own", "[plan]") {
