@@ -67,11 +67,12 @@ void GatheredUnits::leave_out(std::vector<bool>& buffers) const {
 
 bool GatheredUnits::replay(OpId op) {
   if (unit_of_buffer_.empty()) return false;
-  begin(op);
+  const Pass pass = program_.pass[op.value];
+  if (pass == Pass::forward || pass == Pass::backward) forward_ = pass == Pass::forward;
   const std::uint32_t unit = program_.subject[op.value];
   switch (program_.action[op.value]) {
     case Action::gather_weights:
-      waiting_.push_back(unit);
+      gather(unit);
       return true;
     case Action::copy_weights:
       copy_out(unit);
@@ -88,14 +89,6 @@ bool GatheredUnits::replay(OpId op) {
     default:
       return false;
   }
-}
-
-// The last unit's buffer is free before the loss.
-void GatheredUnits::begin(OpId op) {
-  const Pass pass = program_.pass[op.value];
-  if (pass == Pass::forward || pass == Pass::backward) forward_ = pass == Pass::forward;
-  if (!forward_ || program_.kind[op.value] == OpKind::cross_entropy) pool_.give(deferred_);
-  if (pass == Pass::backward) gather_waiting();
 }
 
 // Autograd makes each parameter's; a second one is added to the first.
@@ -137,47 +130,23 @@ void GatheredUnits::end_step() {
     pool_.give(shard);
   for (Blocks& unit : copied_)
     pool_.give(unit);
-  for (Blocks& unit : gathered_)
-    pool_.give(unit);
   for (Blocks& unit : gradients_)
     pool_.give(unit);
   made_.clear();
-  waiting_.clear();
   root_ = none;
 }
 
-void GatheredUnits::gather_waiting() {
-  for (const std::uint32_t unit : waiting_)
-    gather(unit);
-  waiting_.clear();
-}
-
-// From shards that are cast first, all in one tensor (_get_param_all_gather_inputs).
-void GatheredUnits::take_gathered(std::uint32_t unit, Bytes bytes) {
-  if (!gathered_[unit].empty()) return;
-  Blocks cast;
-  if (program_.allocation.master_weights)
-    add(cast, Bytes{bytes.count() / program_.parameter_buckets[unit].shards}, gathers);
-  add(gathered_[unit], bytes, gathers);
-  pool_.give(cast);
-}
-
 void GatheredUnits::gather(std::uint32_t unit) {
-  if (!in_root_[unit]) return take_gathered(unit, whole(unit));
+  if (!in_root_[unit]) return take(gathered_[unit], whole(unit), gathers);
   if (root_ != none) return;
   root_ = unit;
   Bytes all{};
   for (std::uint32_t i = 0; i < in_root_.size(); ++i)
     all += in_root_[i] ? whole(i) : Bytes{};
-  take_gathered(unit, all);
+  take(gathered_[unit], all, gathers);
 }
 
 void GatheredUnits::copy_out(std::uint32_t unit) {
-  const auto own = std::find(waiting_.begin(), waiting_.end(), unit);
-  if (own != waiting_.end()) {
-    waiting_.erase(own);
-    gather(unit);
-  }
   if (in_root_[unit] && unit != root_) return;
   if (forward_) pool_.give(deferred_);
   for (std::uint32_t i = 0; i < in_root_.size(); ++i) {

@@ -2,16 +2,13 @@
 //
 // Source: PyTorch, torch/distributed/fsdp/_fully_shard (2.6), _fsdp_param_group.py and
 // _fsdp_collectives.py. A unit is gathered into a buffer of a stream of its own and copied out of
-// it into its parameters, each a tensor (init_all_gather_outputs). Forward, the host takes that
-// buffer when it comes to the unit (pre_forward), and frees it before the next unit is copied out,
-// or at the end of the pass (_fsdp_state.py, _post_forward). Backward, it is freed at once, and
-// only then the buffer of the unit behind is taken (pre_backward, _backward_prefetch): the plan's
-// gathers are issued one unit earlier, which is the order of the device. The unit that holds what
-// no layer does (torchtitan, parallelize_llama.py: embedding, last norm and head) is gathered at
-// the start of the forward pass and stays until the end of the backward pass. Shards of the
-// parameters are fp32, which here are the optimizer's masters; those of the gradients are fp32,
-// made by the stream that reduces them, and freed before the next step, or once they are on their
-// way to the host (foreach_reduce). Without masters both have the format of the parameters.
+// it into its parameters, each a tensor (init_all_gather_outputs); forward the buffer is freed
+// before the next unit is copied out, backward at once. The unit that holds what no layer does
+// (torchtitan, parallelize_llama.py: embedding, last norm and head) is gathered at the start of the
+// forward pass and stays until the end of the backward pass. Shards of the parameters are fp32,
+// which here are the optimizer's masters; those of the gradients are fp32, made by the stream that
+// reduces them, and freed before the next step, or once they are on their way to the host
+// (foreach_reduce). Without masters both have the format of the parameters.
 #pragma once
 
 #include <vector>
@@ -39,10 +36,7 @@ class GatheredUnits {
   using Blocks = BlockPool::Addresses;
 
   void find_parts();
-  void begin(OpId op);
   void gather(std::uint32_t unit);
-  void gather_waiting();
-  void take_gathered(std::uint32_t unit, Bytes bytes);
   void copy_out(std::uint32_t unit);
   void copy_parts(std::uint32_t unit);
   void take(Blocks& blocks, Bytes bytes, int stream);  // where there are none
@@ -56,14 +50,13 @@ class GatheredUnits {
   std::vector<std::uint32_t> unit_of_buffer_;                    // that is gathered
   std::vector<std::uint32_t> unit_of_gradient_, unit_of_shard_;  // of a gradient
   std::vector<std::vector<Bytes>> parts_;                        // tensors of each unit
-  std::vector<std::uint32_t> waiting_;  // units whose gather is issued, not taken
-  std::vector<bool> in_root_;           // by unit
-  std::vector<Blocks> gathered_;        // buffers of gathers; those of the root at its first unit
-  std::vector<Blocks> copied_;          // parameters
-  std::vector<Blocks> gradients_;       // of parameters, until they are reduced
-  std::vector<std::uint32_t> made_;     // sites whose gradient is among them
-  std::vector<Blocks> reduced_;         // shards of gradients
-  Blocks deferred_;                     // the buffer of the gather before
+  std::vector<bool> in_root_;                                    // by unit
+  std::vector<Blocks> gathered_;     // buffers of gathers; those of the root at its first unit
+  std::vector<Blocks> copied_;       // parameters
+  std::vector<Blocks> gradients_;    // of parameters, until they are reduced
+  std::vector<std::uint32_t> made_;  // sites whose gradient is among them
+  std::vector<Blocks> reduced_;      // shards of gradients
+  Blocks deferred_;                  // the buffer of the gather before
   std::uint32_t root_ = UINT32_MAX;
   bool forward_ = true;
 };
