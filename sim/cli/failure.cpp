@@ -1,8 +1,12 @@
 #include "sim/cli/failure.hpp"
 
+#include <fmt/format.h>
+
 #include <exception>
+#include <new>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/machine_memory.hpp"
 #include "sim/distribute/job.hpp"
 
 namespace sim {
@@ -24,6 +28,13 @@ Failure current_failure() {
     return {why.empty() ? "" : "stepcast: " + why, ExitCode::usage};
   } catch (const RankFailed& error) {
     return {std::string{"stepcast: "} + error.what(), static_cast<ExitCode>(error.code())};
+  } catch (const std::bad_alloc&) {
+    return {fmt::format("stepcast: out of memory: {:.1f} GB is to be had here. A forecast needs "
+                        "memory in proportion to the operators of its programs: fewer "
+                        "micro-batches (layout.global_batch, layout.micro_batch), layers or "
+                        "stages need less; so does a search with fewer threads",
+                        static_cast<double>(machine_memory().count()) / 1e9),
+            ExitCode::failed};
   } catch (const std::exception& error) {
     return {std::string{"stepcast: "} + error.what(), ExitCode::failed};
   }

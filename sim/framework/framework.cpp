@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/framework/chunked_loss.hpp"
 #include "sim/framework/expert_kernels.hpp"
 
 namespace sim {
@@ -395,6 +396,18 @@ void run_with(const Framework& framework, Model& model) {
     for (ModelOp& op : layer.ops)
       if (op.function == Function::latent_rotary) set_latent_rotary(framework, *model.shape, op);
   add_expert_kernels(framework, model);
+}
+
+void run_with_chunked_loss(Model& model) {
+  if (model.execution.chunks_logits) return;
+  model.execution.chunks_logits = true;
+  model.execution.held_logits = 0;
+  for (ModelOp& op : model.output.ops) {
+    if (op.function != Function::cross_entropy) continue;
+    op.forward_split_elements = op.backward_split_elements = 0;
+    op.saved_elements = op.backward_scratch_bytes = 0;
+    set_chunked_loss(op);
+  }
 }
 
 }  // namespace sim

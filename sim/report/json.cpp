@@ -79,6 +79,7 @@ Json stages_json(const Report& report) {
     }
     stage["fits"] = memory.fits();
     if (memory.retries > 0) stage["allocator_retries"] = memory.retries;
+    if (memory.fits_by_retries()) stage["memory_bytes"]["needed"] = memory.needed().count();
     stages.push_back(std::move(stage));
   }
   return stages;
@@ -170,10 +171,12 @@ void add_fullest_stage(Json& json, const Report& report) {
   json["fits"] = report.fits();
   json["memory_left_bytes"] = report.memory_left().count();
   json["memory_in_doubt"] = report.memory_in_doubt();
+  json["fits_by_retries"] = report.fits_by_retries();
   if (report.memory_error)
     json["memory_error"] = {{"share", report.memory_error->fraction},
                             {"runs", report.memory_error->rows},
-                            {"of", report.memory_error->of}};
+                            {"of", report.memory_error->of},
+                            {"unlike", report.memory_error->unlike}};
   if (const std::optional<double> chance = report.fits_chance())
     json["fits_chance"] = std::round(*chance * 1e4) / 1e4;
   if (const std::optional<MemoryRange> range = report.memory_range()) {

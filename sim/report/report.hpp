@@ -145,6 +145,8 @@ struct Report {
   std::uint64_t seed = 0;
   SimulationStats stats;
   bool fits() const;
+  // It fits, with an allocator that fills the device and returns segments, whenever it has to.
+  bool fits_by_retries() const;
   int idle_gpus_per_node() const { return room.gpus - gpus_per_node; }
   Bytes memory_left() const { return worst_memory().capacity - worst_memory().total; }
   // It fits, but by less than the error of the forecast.
@@ -189,7 +191,9 @@ std::string memory_csv(const Report& report);
 std::string memory_markdown(const Report& report);
 // The answer when memory does not fit: which stage, which category, by how much, what would help.
 // Of the report it reads the layout, the device's name and the memory.
-std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster);
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
+// The same on another cluster than the scenario's.
+std::string does_not_fit_text(const Report& report, const Scenario& scenario,
+                              const Cluster& cluster);
 
 }  // namespace sim

@@ -73,6 +73,7 @@ void add_crossing(Page& page, const Report& report) {
 
 const char* fit_text(const Report& report) {
   if (!report.fits()) return "DOES NOT FIT";
+  if (report.fits_by_retries()) return "fits only with the allocator's retries";
   return report.memory_in_doubt() ? "may not fit" : "fits";
 }
 
@@ -227,8 +228,37 @@ void add_stages(Page& page, const Report& report) {
   }
 }
 
+void add_unlike(Page& page, const MemoryError& error) {
+  if (error.unlike.empty()) return;
+  std::string names;
+  for (const std::string& name : error.unlike)
+    names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& line :
+       wrapped("! memory not validated: no run whose memory was measured has " + names, page_width))
+    page.line(page.paint("33", line));
+}
+
+// An allocator that fills the device: what it cannot return is what has to fit.
+void add_retries(Page& page, const Report& report) {
+  int retries = 0;
+  for (const StageMemory& stage : report.memory)
+    retries = std::max(retries, stage.retries);
+  if (!report.fits_by_retries() && retries == 0) return;
+  page.line(
+      fmt::format("  allocator's retries {:>8} a step; each synchronises the device, which is "
+                  "not in the forecast",
+                  grouped(static_cast<std::uint64_t>(retries))));
+  const StageMemory& worst = report.worst_memory();
+  if (!worst.fits_by_retries()) return;
+  page.line(page.paint(
+      "33", fmt::format("! fits only with retries: {:.2f} GiB cannot be returned, the rest up to "
+                        "{:.2f} is cached",
+                        worst.needed().gib(), worst.total.gib())));
+}
+
 void add_memory_left(Page& page, const Report& report) {
-  const Bytes left = report.memory_left();
+  const StageMemory& worst = report.worst_memory();
+  const Bytes left = worst.capacity - worst.needed();
   const MemoryError& error = *report.memory_error;
   const bool doubt = report.memory_in_doubt();
   std::string about =
@@ -237,7 +267,7 @@ void add_memory_left(Page& page, const Report& report) {
   if (const std::optional<double> chance = report.fits_chance())
     about += fmt::format(": {:.0f} % of such runs fit", 100 * *chance);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", "left", left.gib(),
-                        100 * left.gib() / report.worst_memory().capacity.gib(),
+                        100 * left.gib() / worst.capacity.gib(),
                         page.paint(doubt ? "31" : "2", about)));
 }
 
@@ -257,7 +287,9 @@ void add_memory(Page& page, const Report& report) {
     const Bytes bytes = worst.use.at_peak[static_cast<std::size_t>(category.value)];
     if (bytes.count() > 0) row(title_of(category.text), bytes);
   }
-  if (worst.fragments.count() > 0) row("allocator's fragments", worst.fragments);
+  const Bytes buffers = worst.max_allocated() - worst.use.peak;
+  if (buffers.count() > 0) row("buffers of gathers", buffers);
+  if (worst.fragments > buffers) row("allocator's fragments", worst.fragments - buffers);
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
@@ -267,15 +299,8 @@ void add_memory(Page& page, const Report& report) {
                                     "{:.2f} max reserved",
                                     worst.max_allocated().gib(), worst.max_reserved().gib())));
   if (report.fits() && report.memory_error) add_memory_left(page, report);
-  int retries = 0;
-  for (const StageMemory& stage : report.memory)
-    retries = std::max(retries, stage.retries);
-  if (retries > 0) {
-    page.line(
-        fmt::format("  allocator's retries {:>8} a step; each synchronises the device, which is "
-                    "not in the forecast",
-                    grouped(static_cast<std::uint64_t>(retries))));
-  }
+  if (report.memory_error) add_unlike(page, *report.memory_error);
+  add_retries(page, report);
   add_host_memory(page, report);
 }
 

@@ -136,7 +136,7 @@ std::string nothing_fits_text(const Search& search) {
       [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
   return fmt::format("nothing fits; closest is {}\n{}", describe(report.layout),
-                     does_not_fit_text(report, specification.workload.model, cluster));
+                     does_not_fit_text(report, specification.workload, cluster));
 }
 
 std::string order_text(const std::vector<Dimension>& order) {

@@ -26,7 +26,8 @@ Rows ranking_rows(const SearchResult& result, const std::vector<RankedLayout>& l
         {std::to_string(i + 1), precise(step),
          one.chance_behind ? fmt::format("{:.0f} %", 100 * *one.chance_behind) : std::string{},
          significant(one.tokens_per_second_per_gpu), fmt::format("{:.1f} %", 100 * one.mfu),
-         fmt::format("{:.1f}", one.evaluation.memory.gib()),
+         fmt::format("{:.1f}{}", one.evaluation.memory.gib(),
+                     one.evaluation.by_retries ? ", retries" : ""),
          fmt::format("{:.1f}", (result.capacity - one.evaluation.memory).gib()),
          share(one.breakdown.bubble, step), share(one.exposed(), step),
          grouped(one.layout.world_size()), describe(one, result.node_gpus)});
@@ -44,7 +45,9 @@ Rows front_rows(const SearchResult& result, const std::vector<FrontLayout>& fron
   for (const FrontLayout& one : front) {
     rows.push_back({precise(one.evaluation.step_time),
                     fmt::format("{:.1f}{}", one.evaluation.memory.gib(),
-                                one.leaves_margin ? "" : " (may not fit)"),
+                                one.evaluation.by_retries ? " (only with the allocator's retries)"
+                                : one.leaves_margin       ? ""
+                                                          : " (may not fit)"),
                     grouped(one.layout.world_size()), fmt::format("{:.4g}", one.gpu_hours_per_step),
                     describe(one, result.node_gpus)});
     if (result.price_per_gpu_hour)

@@ -231,6 +231,17 @@ TEST_CASE("Absurd sizes are refused before anything is built", "[plan][problems]
         "20 million\n");
 }
 
+TEST_CASE("Programs that no machine holds are refused before they are planned",
+          "[plan][problems]") {
+  // About 17 million operators a stage, 4.4 thousand million in all: 740 GB.
+  const Model model = test::gpt({.layers = 256});
+  const std::string text = problems_of(test::layout_for(1, 1, 256, 300'000), model);
+  CAPTURE(text);
+  CHECK(text.starts_with("global_batch: about "));
+  CHECK(text.find(" operators in 256 stages (300000 micro-batches), of ") != std::string::npos);
+  CHECK(text.find("allowed here: up to ") != std::string::npos);
+}
+
 TEST_CASE("Context parallelism needs chunks of whole sequences and a flash kernel",
           "[plan][problems]") {
   const Model model = test::gpt({.layers = 8, .hidden = 64, .heads = 4});

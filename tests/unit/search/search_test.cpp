@@ -203,7 +203,7 @@ TEST_CASE("where nothing fits, the answer says what is closest and what would he
   CHECK(result.best.empty());
   CHECK(result.nothing_fits.find("nothing fits; closest is tp 1 pp 1 dp 1 mb 1024") !=
         std::string::npos);
-  CHECK(result.nothing_fits.find("try: micro_batch: 1") != std::string::npos);
+  CHECK(result.nothing_fits.find("try: layout.micro_batch: 1") != std::string::npos);
 }
 
 TEST_CASE("the best layout comes as a scenario that can be simulated", "[search]") {
