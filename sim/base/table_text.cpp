@@ -52,6 +52,7 @@ std::string digits_of(double value, int count) {
 }  // namespace
 
 std::string precise(Duration value) {
+  if (value == Duration{}) return "0 s";
   const TimeUnit unit = unit_of(value);
   if (unit.ticks == 1) return fmt::format("{} ps", value.count());
   return fmt::format("{} {}", digits_of(amount_of(value, unit), 4), unit.name);

@@ -14,6 +14,7 @@ TEST_CASE("numbers for people") {
   CHECK(precise(std::chrono::milliseconds{5634}) == "5.634 s");
   CHECK(precise(std::chrono::microseconds{45'500}) == "45.50 ms");
   CHECK(precise(Duration{12}) == "12 ps");
+  CHECK(precise(Duration{}) == "0 s");
   CHECK(precise(std::chrono::seconds{1287}) == "1,287 s");
   CHECK(precise(std::chrono::seconds{123'456}) == "123,456 s");
   CHECK(precise(std::chrono::milliseconds{999'960}) == "1,000 s");
