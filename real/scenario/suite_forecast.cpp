@@ -58,8 +58,9 @@ void set_drift(const std::optional<sim::ReferenceTimes>& calibrated, const RunFa
                                   *calibrated, waiting_share(row.predicted_parts));
   row.measured = sim::duration_from_seconds(row.drift->measured);
   sim::Breakdown& parts = row.measured_parts;
-  for (sim::Duration* part : {&parts.compute, &parts.exposed_tensor, &parts.exposed_data,
-                              &parts.exposed_pipeline, &parts.bubble, &parts.host})
+  for (sim::Duration* part :
+       {&parts.compute, &parts.exposed_tensor, &parts.exposed_context, &parts.exposed_expert,
+        &parts.exposed_data, &parts.exposed_pipeline, &parts.bubble, &parts.host})
     *part = sim::duration_from_seconds(sim::to_seconds(*part) / row.drift->recorded);
 }
 

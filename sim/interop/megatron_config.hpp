@@ -18,6 +18,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/interop/module_recipe.hpp"
+#include "sim/interop/subject.hpp"
 
 namespace sim {
 
@@ -26,6 +27,7 @@ template <class T>
 struct Setting {
   std::optional<T> value{};
   std::optional<ValueReader> place{};
+  std::string name{};  // of the key, also of one that the file does not have
 
   Setting& operator=(const T& v) {
     value = v;
@@ -464,6 +466,7 @@ class SettingProblems {
   explicit SettingProblems(const ObjectReader& root) : root_{root} {}
 
   void at_root(const std::string& what) const { root_.problem(what); }
+  // A text without a subject ("is 1; allowed: 2") is said of the setting.
   template <class T, class... Parts>
   void problem(const Setting<T>& setting, fmt::format_string<Parts...> text,
                Parts&&... parts) const {
@@ -471,7 +474,7 @@ class SettingProblems {
     if (setting.place)
       setting.place->problem(what);
     else
-      root_.problem(what);
+      root_.problem(with_subject(what, [&] { return setting.name; }));
   }
   // A size that must be there and within `least` to `most`.
   std::int64_t size(const Whole& setting, std::int64_t fallback, std::int64_t most,

@@ -42,9 +42,22 @@ std::optional<std::string> scalar(const ObjectReader& from, std::string_view key
   return std::nullopt;
 }
 
+// The name that the file uses, else the first that is looked for.
+template <class T>
+void set(Setting<T>& into, std::string_view key, T value, std::optional<ValueReader> place) {
+  into.value = std::move(value);
+  into.place = place;
+  into.name = key;
+}
+template <class T>
+void look_for(Setting<T>& into, std::string_view key) {
+  if (into.name.empty()) into.name = key;
+}
+
 }  // namespace
 
 void read_setting(const ObjectReader& from, std::string_view key, Whole& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
@@ -54,40 +67,44 @@ void read_setting(const ObjectReader& from, std::string_view key, Whole& into) {
   if (digits) std::erase(*text, '_');
   const ParsedNumber<std::int64_t> parsed = parse_integer(*text, true);
   if (const auto* number = std::get_if<std::int64_t>(&parsed))
-    into = {*number, place};
+    set(into, key, *number, place);
   else
     place->problem(fmt::format("{} is '{}'; expected a whole number", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Real& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   const std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
   const ParsedNumber<double> parsed = parse_real(*text);
   if (const auto* number = std::get_if<double>(&parsed))
-    into = {*number, place};
+    set(into, key, *number, place);
   else
     place->problem(fmt::format("{} is '{}'; expected a number", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Flag& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   const std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
   if (*text == "true" || *text == "True")
-    into = {true, place};
+    set(into, key, true, place);
   else if (*text == "false" || *text == "False")
-    into = {false, place};
+    set(into, key, false, place);
   else
     place->problem(fmt::format("{} is '{}'; expected true or false", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
+  look_for(into, key);
   const std::optional<ValueReader> value = from.find(key);
   if (!value) return;
   if (!value->is_list()) {
     std::optional<ValueReader> place;
-    if (const std::optional<std::string> text = scalar(from, key, place)) into = {*text, place};
+    if (const std::optional<std::string> text = scalar(from, key, place))
+      set(into, key, *text, place);
     return;
   }
   std::string joined;
@@ -99,7 +116,7 @@ void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
     }
     joined += (joined.empty() ? "" : " ") + *text;
   }
-  if (!joined.empty()) into = {joined, value};
+  if (!joined.empty()) set(into, key, std::move(joined), value);
 }
 
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key) {
@@ -151,6 +168,9 @@ void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::
     else
       value->problem(fmt::format("{}: {}", name, reason_of(*entry, name)));
   }
+  // So that a misspelt key may have been meant for one of these.
+  for (const KnownKey& entry : known)
+    if (!entry.name.ends_with('*')) static_cast<void>(from.find(entry.name));
 }
 
 void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,

@@ -76,8 +76,9 @@ void add_servers(Breakdown& parts, const ServerRun& run) {
   const Duration all = parts.total();
   const double share = all > Duration{} ? to_seconds(run.compute) / to_seconds(all) : 0;
   for (Duration Breakdown::*part :
-       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_pipeline,
-        &Breakdown::bubble, &Breakdown::host})
+       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_context,
+        &Breakdown::exposed_expert, &Breakdown::exposed_pipeline, &Breakdown::bubble,
+        &Breakdown::host})
     parts.*part = Duration{static_cast<std::int64_t>(static_cast<double>((parts.*part).count()) *
                                                      std::min(share, 1.0))};
   parts.exposed_data = {};

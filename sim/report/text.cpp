@@ -84,8 +84,9 @@ void add_interval(Page& page, const Report& report, const TimeInterval& interval
       "  {:<20}{:<24}{:<20}{}",
       range_text(interval.shortest(report.step_time), interval.longest(report.step_time)),
       fmt::format("{} to {}", significant(rate / interval.high), significant(rate / interval.low)),
+      // No step is faster than the peak.
       fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
-                  100 * report.mfu / interval.low),
+                  std::max(100 * report.mfu, std::min(100.0, 100 * report.mfu / interval.low))),
       interval.own_runs > 0 ? fmt::format("{:.0f} %, anchored on {} run{}", 100 * interval.level,
                                           interval.own_runs, interval.own_runs == 1 ? "" : "s")
                             : fmt::format("{:.0f} % of such runs", 100 * interval.level)));
@@ -179,6 +180,7 @@ void add_breakdown(Page& page, const Report& report) {
                fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
   constexpr int cells = 50;
   for (const BreakdownField& field : breakdown_fields) {
+    if (!field.shows(report.breakdown)) continue;
     const Duration part = report.breakdown.*field.member;
     const double share = ratio(part, report.step_time);
     page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, precise(part), 100 * share,
@@ -211,14 +213,21 @@ void add_host_memory(Page& page, const Report& report) {
 
 void add_stages(Page& page, const Report& report) {
   page.heading("Pipeline stages", "time in % of the step, memory in GiB");
-  page.line(fmt::format("  {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8}  {}", "stage",
-                        "compute", "tensor", "data", "pipeline", "bubble", "host", "memory",
-                        "of device"));
+  std::string heads = fmt::format("  {:>5}", "stage");
+  for (const BreakdownField& field : breakdown_fields)
+    if (field.shows(report.breakdown)) {
+      constexpr std::string_view exposed = "exposed ";
+      heads += fmt::format(" {:>9}", field.title.starts_with(exposed)
+                                         ? field.title.substr(exposed.size())
+                                         : field.title);
+    }
+  page.line(heads + fmt::format("   {:>8}  {}", "memory", "of device"));
   for (std::size_t i = 0; i < report.stage_breakdown.size(); ++i) {
     std::string row = fmt::format("  {:>5}", i);
     for (const BreakdownField& field : breakdown_fields)
-      row += fmt::format(" {:>9.1f}",
-                         100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
+      if (field.shows(report.breakdown))
+        row += fmt::format(" {:>9.1f}",
+                           100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
     const StageMemory& memory = report.memory[i];
     const double used = memory.total.gib() / memory.capacity.gib();
     row += fmt::format("   {:>8.1f}  {}{}", memory.total.gib(),

@@ -25,6 +25,10 @@ struct JobTraits {
   bool zero_3 = false;           // parameters sharded over the replicas
   bool lengths = false;          // sequences of unequal length, replicas that wait for each other
   bool expert_adapters = false;  // low-rank adapters of routed experts
+  // Torchao's scales of rows on narrower products than any measured run has. PyTorch's kernel for
+  // them takes 1.0 to 2 times as long as cuBLAS's with scales of tensors, by shape (PyTorch issue
+  // 147971), and what of it a shape loses is not published.
+  bool narrow_row_scales = false;
   int gpus = 1, nodes = 1;
   StepShares shares;
   bool validated = true;  // device and cluster: measurements stand behind them

@@ -96,7 +96,9 @@ QString change_text(const Figure& now, const Figure& before) {
 QString part_definition(std::size_t part) {
   static constexpr std::array definitions{
       "A kernel runs on the compute stream.",
-      "Communication within layers is under way or waits for its partners, and no kernel runs.",
+      "Communication of a tensor group is under way or waits for its partners; no kernel runs.",
+      "The same of a context group.",
+      "The same of a group that shares experts.",
       "Communication of gradients and weights is under way, and no kernel runs.",
       "A message between pipeline stages is under way, and no kernel runs.",
       "The GPU waits for another stage, or is done before the step ends.",
