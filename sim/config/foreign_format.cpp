@@ -97,10 +97,9 @@ class Words {
       ++end;
     const std::string_view value = text_.substr(at, end - at);
     const std::size_t next = skip_blanks(end);
-    const char follows = next < text_.size() ? text_[next] : '\n';  // else it is an expression
-    const bool whole = std::string_view{",;}])#\"'\r\n\\-"}.find(follows) != std::string_view::npos;
-    if (!value.empty() && is_number(value) && (whole || word.starts_with("--") || next > end))
-      numbers_.try_emplace(word, value);
+    const bool part = next < text_.size() && std::string_view{"*/+%"}.find(text_[next]) !=
+                                                 std::string_view::npos;  // of an expression
+    if (!value.empty() && is_number(value) && !part) numbers_.try_emplace(word, value);
   }
 
   std::string_view text_;

@@ -214,6 +214,12 @@ std::vector<ForeignFormat> pretraining() {
 
 std::vector<ForeignFormat> in_jax() {
   return {
+      {.name = "a config or command of MaxDiffusion",
+       .instead = "It trains models of images in JAX, which are not modelled.",
+       .all = {"~axdiffusion"},
+       .some = {"per_device_batch_size:", "per_device_batch_size=", "ici_fsdp_parallelism:",
+                "ici_data_parallelism:", "dcn_data_parallelism:"},
+       .least = 1},
       {.name = "a config or command of MaxText",
        .instead = jax,
        .all = {},

@@ -97,6 +97,10 @@ TEST_CASE("the keys of a scenario are told with the values of the file", "[confi
   CHECK(told.starts_with("a.yml: this is a config of GPT-NeoX. Write a scenario of it"));
   CHECK(told.find("\n    layout.tensor_parallel: 8  # model_parallel_size") != std::string::npos);
   CHECK(told.find("layout.global_batch") == std::string::npos);
+  const std::string product =
+      "from olmo_core.train import TrainerConfig\nrank_microbatch_size=2 * N\n";
+  CHECK(sim::foreign_text(*foreign_format_of(product), "c", product).find(": 2") ==
+        std::string::npos);
   const std::string bare = "actor_rollout_ref: {a: $B}\nalgorithm: {}\nverl.x: 1\n";
   CHECK(sim::foreign_text(*foreign_format_of(bare), "b", bare).find("keys: layout.") !=
         std::string::npos);
