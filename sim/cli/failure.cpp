@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/machine_memory.hpp"
@@ -16,11 +17,13 @@ Failure current_failure() {
     throw;
   } catch (const InputError& error) {
     std::string text;
+    std::vector<std::string> files;
     for (const Problem& problem : error.problems()) {
       if (!text.empty() && !text.ends_with('\n')) text += '\n';
       text += to_text(problem);
+      files.push_back(problem.where.file);
     }
-    return {text, ExitCode::invalid_input};
+    return {text, ExitCode::invalid_input, std::move(files)};
   } catch (const WrongUse& error) {
     return {std::string{"stepcast: "} + error.what(), ExitCode::usage};
   } catch (const WrongLaunch& error) {

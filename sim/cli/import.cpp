@@ -7,6 +7,7 @@
 #include "sim/cli/command.hpp"
 #include "sim/model/describe.hpp"
 #include "sim/topology/describe.hpp"
+#include "sim/topology/survey/survey.hpp"
 
 namespace sim {
 namespace {
@@ -53,6 +54,20 @@ Command node_command(const char* name, const char* help) {
           }};
 }
 
+Command fabric_command() {
+  const auto path = std::make_shared<std::string>();
+  return {.name = "fabric",
+          .help =
+              "show the fabric in the output of ibnetdiscover, or in Slurm's topology.conf or "
+              "topology.yaml",
+          .options = {{.name = "FILE", .into = path.get(), .help = "the file", .required = true}},
+          .run = [path] {
+            for (const FabricSurvey& survey : survey_fabric_file(*path))
+              print_result(describe(survey));
+            return ExitCode::done;
+          }};
+}
+
 Command hugging_face_command() {
   const auto path = std::make_shared<std::string>();
   return {
@@ -72,7 +87,8 @@ Command hugging_face_command() {
 Command import_command() {
   std::vector<Command> commands{
       hugging_face_command(), node_command("nccl-xml", "show the node in an NCCL topology XML"),
-      node_command("nvidia-smi", "show the node in the text of nvidia-smi topo -m")};
+      node_command("nvidia-smi", "show the node in the text of nvidia-smi topo -m"),
+      fabric_command()};
   for (Command& job : job_imports())
     commands.push_back(std::move(job));
   return {.name = "import",

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "sim/config/file_kind.hpp"
+#include "sim/config/foreign_format.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/torchtitan_registry.hpp"
 
@@ -53,6 +54,7 @@ std::optional<JobKind> kind_of_keys(const Document& document) {
 }  // namespace
 
 std::optional<JobKind> job_kind_of(const std::string& path, std::string_view text) {
+  if (foreign_format_of(text)) return std::nullopt;
   if (path.ends_with(".toml")) return JobKind::torchtitan;
   if (path.ends_with(".py")) {  // a recipe of Megatron-Bridge
     if (is_torchtitan_registry(text)) return JobKind::torchtitan;
