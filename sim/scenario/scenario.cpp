@@ -328,9 +328,13 @@ void complete_layout(LayoutState state, int gpus, const Model& model, const Clus
                      LayoutText& text) {
   if (state == LayoutState::open) {
     forget_parallelism(text.layout, gpus);
+    fill_message_overlap(preset, text);
     return sources.finish();
   }
-  if (knob_is_set(sources.top())) follow_knobs(text, model, gpus, cluster.gpus_per_node(), section);
+  if (knob_is_set(sources.top())) {
+    follow_knobs(text, model, gpus, cluster.gpus_per_node(), section);
+    fill_message_overlap(preset, text);
+  }
   fill_data_parallel(text, cluster, gpus, section);
   sources.finish();
   spread_layers(text, static_cast<int>(model.layers.size()), section, text.layout);

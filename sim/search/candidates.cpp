@@ -10,6 +10,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/rounding.hpp"
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/plan.hpp"
@@ -252,7 +253,8 @@ class Lister {
 
   bool goes(const ScheduleRules& rules, std::int64_t micro_batches) const {
     if (rules.chunks != RankChunks::one && one_.stages == 1) return false;
-    if (rules.sends_beside && !workload_.overlap_pipeline) return false;
+    if (rules.sends_beside && !specification_.messages_of_preset && !workload_.overlap_pipeline)
+      return false;
     const int runs = one_.stages > 1 ? workload_.pipeline_runs : 1;
     const std::int64_t each = micro_batches / runs;
     return micro_batches % runs == 0 && (!rules.whole_rounds || each % one_.stages == 0) &&
@@ -454,6 +456,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.virtual_stages = pipeline.virtual_stages;
   layout.micro_batch = pipeline.micro_batch;
   layout.schedule = pipeline.schedule;
+  if (specification.messages_of_preset) set_message_overlap(*workload.preset, layout);
   layout.recompute = pipeline.recompute;
   layout.recompute_every = pipeline.recompute_every;
   if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sim/scenario/read_layout.hpp"
+
 namespace sim {
 namespace {
 
@@ -177,7 +179,10 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   const Layered options = sources.only_section("simulation");
   if (specification.workload.options.jitter > 0)
     options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
-  refuse_unbounded(sources.only_section("layout"), specification.workload.layout);
+  const Layered layout = sources.only_section("layout");
+  refuse_unbounded(layout, specification.workload.layout);
+  specification.messages_of_preset =
+      specification.workload.preset != nullptr && !says_message_overlap(layout);
   read_search(sources.only_section("search"), specification.workload.layout.world_size(),
               specification);
   sources.finish();

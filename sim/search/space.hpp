@@ -52,6 +52,8 @@ struct SearchSpecification {
   double front_slowdown = 0.02;  // how much slower than the best the memory front goes
   std::optional<double> price_per_gpu_hour{};
   MemoryMargin memory_margin{};
+  // The scenario does not say overlap.pipeline: each layout has the preset's for its schedule.
+  bool messages_of_preset = false;
   bool prune = true;  // false: every layout is simulated, as a check
 };
 

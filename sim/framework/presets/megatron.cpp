@@ -52,16 +52,17 @@ void wait_for_gradients(Layout& layout) {
 void wait_for_parameters(Layout& layout) {
   layout.overlap_parameters = false;
 }
-void wait_for_messages(Layout& layout) {
-  layout.overlap_pipeline = false;
-}
-void overlap_interleaved_messages(Layout& layout) {
-  if (layout.pipeline_parallel > 1)
-    layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
-}
 void fp32_gradients_of_bf16(Layout& layout) {
   layout.gradient_dtype =
       layout.activation_dtype == DType::bf16 ? DType::fp32 : layout.activation_dtype;
+}
+
+// core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving waits for
+// every message, and no flag changes that; --no-overlap-p2p-communication is for the interleaved
+// schedule (training/arguments.py: overlap_p2p_comm is off without virtual stages).
+LayoutDefault messages() {
+  return overlaps_interleaved_messages(
+      "overlap_p2p_comm is on, and for interleaved schedules only");
 }
 
 std::vector<LayoutDefault> layout_of_2021() {
@@ -70,7 +71,7 @@ std::vector<LayoutDefault> layout_of_2021() {
       attention(AttentionKernel::unfused, "there is no other kernel"),
       {"gradient_dtype", fp32_gradients_of_bf16, "--bf16 adds and reduces gradients in fp32"},
       {"overlap.gradients", wait_for_gradients, "gradients are reduced behind the backward pass"},
-      {"overlap.pipeline", wait_for_messages, "every message is waited for"},
+      waits_for_messages("every message is waited for"),
       {"overlap.tensor_wgrad", [](Layout& layout) { layout.overlap_tensor_wgrad = false; },
        "the reduction is waited for"},
   };
@@ -83,8 +84,7 @@ std::vector<LayoutDefault> layout_of_2023() {
       {"gradient_dtype", fp32_gradients_of_bf16, "--bf16 adds and reduces gradients in fp32"},
       {"overlap.gradients", wait_for_gradients, "--overlap-grad-reduce is off"},
       {"overlap.parameters", wait_for_parameters, "--overlap-param-gather is off"},
-      {"overlap.pipeline", overlap_interleaved_messages,
-       "overlap_p2p_comm is on, and for interleaved schedules only"},
+      messages(),
   };
 }
 
@@ -120,7 +120,8 @@ std::vector<Preset> megatron() {
   return {
       preset("", megatron_kernels(),
              {no_recomputation("--recompute-granularity is not set"),
-              attention(AttentionKernel::flash, "--attention-backend auto: the fastest kernel")}),
+              attention(AttentionKernel::flash, "--attention-backend auto: the fastest kernel"),
+              messages()}),
       preset("2021", of_2021(), layout_of_2021()),
       preset("2023", of_2023(), layout_of_2023()),
       preset("core-0.13", of_core(), layout_of_core()),

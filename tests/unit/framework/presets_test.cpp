@@ -1,6 +1,7 @@
 // The tables of framework presets: complete, unambiguous, and of keys that exist.
 #include <set>
 
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/framework/presets/preset.hpp"
 #include "sim/layout/layout_fields.hpp"
 #include "tests/catch.hpp"
@@ -73,6 +74,29 @@ TEST_CASE("messages of a recipe overlap in interleaved schedules alone", "[frame
   Layout interleaved = plain;
   interleaved.schedule = Schedule::interleaved;
   CHECK(with(nemo, "overlap.pipeline", interleaved).overlap_pipeline);
+}
+
+TEST_CASE("every framework says whether messages overlap under each schedule", "[framework]") {
+  const auto overlaps = [](const Preset& preset, Schedule schedule, int stages = 4) {
+    Layout layout;
+    layout.pipeline_parallel = stages;
+    layout.schedule = schedule;
+    layout.overlap_pipeline = stages == 1;  // what it was before does not count
+    const LayoutDefault* row = set_message_overlap(preset, layout);
+    CHECK((row != nullptr) == !layout.overlap_pipeline);
+    return layout.overlap_pipeline;
+  };
+  for (const Preset& preset : presets()) {
+    CAPTURE(text_of(preset));
+    const bool megatron = preset.framework.name == FrameworkName::megatron;
+    CHECK_FALSE(overlaps(preset, Schedule::one_f_one_b));
+    CHECK_FALSE(overlaps(preset, Schedule::gpipe));
+    CHECK(overlaps(preset, Schedule::interleaved) == (megatron && preset.version != "2021"));
+    CHECK(overlaps(preset, Schedule::zb_h1));
+    CHECK(overlaps(preset, Schedule::zb_v));
+    CHECK(overlaps(preset, Schedule::dual_pipe_v));
+    CHECK(overlaps(preset, Schedule::one_f_one_b, 1));
+  }
 }
 
 TEST_CASE("DeepSpeed reduces gradients beside compute under ZeRO-3 only", "[framework]") {
