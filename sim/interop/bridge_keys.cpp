@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron_flag_table.hpp"
+
 namespace sim {
 namespace {
 
@@ -340,6 +345,31 @@ SectionKeys keys_of(std::string_view section) {
 std::pair<std::string, std::string> split_bridge_place(std::string_view name) {
   const std::size_t dot = name.find('.');
   return {std::string{name.substr(0, dot)}, std::string{name.substr(dot + 1)}};
+}
+
+bool bridge_key_counts(std::string_view path) {
+  const auto [section, rest] = split_bridge_place(path);
+  const std::string key = rest.substr(0, rest.find('.'));
+  if (section == "peft" || path == "tokenizer.vocab_size") return true;
+  bool is_setting = false;
+  MegatronConfig config;
+  for_each_setting(config, [&](const Spelling& name, const auto&) {
+    for (const char* place : name.bridge)
+      is_setting = is_setting || (place != nullptr && section + "." + key == place);
+  });
+  if (is_setting) return true;
+  const SectionKeys keys = keys_of(section);
+  if (keys.judged.data() == anything.data()) return false;
+  if (section.size() == path.size()) return true;
+  std::string flag = "--" + key;
+  std::ranges::replace(flag, '_', '-');
+  const auto harmless = harmless_expert_flags();
+  if (std::ranges::find(keys.harmless, key) != keys.harmless.end() ||
+      std::ranges::find(harmless, flag) != harmless.end())
+    return false;
+  const auto row =
+      std::ranges::find_if(keys.judged, [&](const KnownKey& one) { return fits(one, key); });
+  return row == keys.judged.end() || row->verdict != Verdict::ignored;
 }
 
 void judge_bridge_sections(const ObjectReader& root, Imported& result) {

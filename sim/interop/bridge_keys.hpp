@@ -21,6 +21,10 @@ std::pair<std::string, std::string> split_bridge_place(std::string_view place);
 // Keys that no setting has: refused, noted or ignored; what is not known is told.
 void judge_bridge_sections(const ObjectReader& root, Imported& result);
 
+// Whether a step may depend on a key ("model.num_layers", or a whole section): false for those that
+// are known to be harmless.
+bool bridge_key_counts(std::string_view path);
+
 struct BridgeActivation {
   std::string_view word;  // ours
   std::string_view function;

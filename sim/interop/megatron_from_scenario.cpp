@@ -85,7 +85,9 @@ class Writer {
     }
     config_.vocab_size = shape_.vocabulary;
     config_.seq_length = layout_.sequence_length;
-    config_.max_position_embeddings = std::max(shape_.max_sequence, layout_.sequence_length);
+    const bool table = shape_.positions == Positions::learned;
+    config_.max_position_embeddings =
+        std::max(table ? shape_.max_sequence : 0, layout_.sequence_length);
     config_.qk_layernorm = shape_.qk_norm;
     config_.share_embeddings = shape_.tied_head;
     if (shape_.mtp_layers > 0) config_.mtp_layers = shape_.mtp_layers;

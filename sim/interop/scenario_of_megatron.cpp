@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "sim/interop/megatron_config.hpp"
+#include "sim/interop/settings.hpp"
 
 namespace sim {
 namespace {
@@ -315,8 +315,7 @@ class Reader : private SettingProblems {
   }
 
   void offload_modules() {
-    std::istringstream words{config_.offload_modules.value_or("")};
-    for (std::string name; words >> name;) {
+    for (const std::string& name : names_in(config_.offload_modules.value_or(""))) {
       const std::optional<OffloadModule> module = from_word<OffloadModule>(name);
       if (!module)
         return problem(config_.offload_modules,
@@ -336,9 +335,8 @@ class Reader : private SettingProblems {
       problem(config_.recompute_method, "does not go with selective recomputation");
     const bool experts = config_.recompute_experts.value_or(false);
     if (!config_.recompute_modules && !experts) return;
-    std::istringstream words{config_.recompute_modules.value_or("core_attn") +
-                             (experts ? " moe" : "")};
-    for (std::string name; words >> name;) {
+    for (const std::string& name :
+         names_in(config_.recompute_modules.value_or("core_attn") + (experts ? " moe" : ""))) {
       const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
       if (!module)
         return problem(config_.recompute_modules,

@@ -119,6 +119,18 @@ void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
   if (!joined.empty()) set(into, key, std::move(joined), value);
 }
 
+std::vector<std::string> names_in(std::string_view text) {
+  constexpr std::string_view between = " \t\r\n,[]'\"";
+  std::vector<std::string> names;
+  for (std::size_t at = text.find_first_not_of(between); at != text.npos;
+       at = text.find_first_not_of(between, at)) {
+    const std::size_t end = std::min(text.find_first_of(between, at), text.size());
+    names.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return names;
+}
+
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key) {
   const std::optional<ValueReader> value = from.find(key);
   if (!value) return std::nullopt;
@@ -148,13 +160,14 @@ std::string reason_of(const KnownKey& row, std::string_view key) {
 
 }  // namespace
 
+bool fits(const KnownKey& row, std::string_view key) {
+  if (!row.name.ends_with('*')) return row.name == key;
+  return key.starts_with(row.name.substr(0, row.name.size() - 1)) &&
+         key.find_first_of(" \t\n") == std::string_view::npos;
+}
+
 void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
                 Imported& result) {
-  const auto fits = [](const KnownKey& entry, std::string_view key) {
-    if (!entry.name.ends_with('*')) return entry.name == key;
-    return key.starts_with(entry.name.substr(0, entry.name.size() - 1)) &&
-           key.find_first_of(" \t\n") == std::string_view::npos;
-  };
   for (const std::string& key : from.unasked_keys()) {
     const auto entry =
         std::ranges::find_if(known, [&](const KnownKey& row) { return fits(row, key); });

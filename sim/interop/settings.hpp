@@ -34,6 +34,9 @@ struct KnownKey {
   std::string_view reason{};   // "{}" in it stands for the name of the key
 };
 
+// Whether the row is about that key.
+bool fits(const KnownKey& row, std::string_view key);
+
 inline constexpr std::array anything{KnownKey{"*"}};
 
 // Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
@@ -46,6 +49,9 @@ void ignore_keys(const ObjectReader& from, std::span<const std::string_view> har
                  std::string_view prefix, Imported& result);
 // The rest: ignored where it switches nothing on, else told as not known.
 void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
+// The names of a list that stands in one text: "a b", "a,b", "[a b]", "['a', 'b']", over lines,
+// too.
+std::vector<std::string> names_in(std::string_view text);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
 // Of Megatron-Bridge: the section `peft`. `experts`: whether the model has some.

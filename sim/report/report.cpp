@@ -162,13 +162,22 @@ std::vector<std::string> cluster_sources(const Scenario& scenario) {
   return sources;
 }
 
+std::vector<std::string> model_notes_of(const Scenario& scenario) {
+  std::vector<std::string> notes = scenario.model.notes;
+  const std::int64_t length = scenario.layout.sequence_length;
+  if (scenario.model.max_sequence > 0 && length > scenario.model.max_sequence)
+    notes.push_back(fmt::format("sequences of {} tokens; {} is published for up to {}", length,
+                                scenario.model.name, scenario.model.max_sequence));
+  return notes;
+}
+
 Provenance provenance_of(const Scenario& scenario) {
   const SimulationOptions& options = scenario.options;
   return {.scenario_path = scenario.path,
           .model_path = scenario.model_path,
           .model_source = scenario.model.source,
           .cluster_path = scenario.cluster_path,
-          .model_notes = scenario.model.notes,
+          .model_notes = model_notes_of(scenario),
           .cluster_sources = cluster_sources(scenario),
           .device_origin = scenario.cluster.device().origin,
           .window = window_of(scenario),
