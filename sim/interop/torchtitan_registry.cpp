@@ -181,7 +181,7 @@ void judge_registry_keys(const ObjectReader& root, Imported& result) {
   }
   if (const auto imports = root.find("override"); imports && imports->is_object()) {
     imports->object().ignore_unknown();
-    result.notes.push_back({"override", "kernels in the place of the model's are not read"});
+    result.notes.push_back({"override", "kernels in the place of the model's are not read", true});
   }
   const auto told = [&](const char* key, const char* what) {
     if (!root.has(key)) return;

@@ -44,6 +44,8 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
   under(traits.experts, "experts");
   if (traits.lengths) found.emplace_back("sequences of unequal length");
   if (traits.expert_adapters) found.emplace_back("adapters of experts");
+  for (const std::string& setting : traits.unmodelled)
+    found.push_back(fmt::format("setting {}", setting));
   return found;
 }
 
