@@ -12,7 +12,7 @@ namespace sim {
 namespace {
 
 constexpr std::array top_keys{
-    KnownKey{"debug", Verdict::noted, "", "the checks of every collective are not modelled"},
+    KnownKey{"debug", Verdict::unmodelled, "", "the checks of every collective are not modelled"},
     KnownKey{"use_cpu", Verdict::refused, "", "training on CPUs is not modelled"},
     KnownKey{"mpirun_config", Verdict::noted, "", "not read"},
     KnownKey{"ipex_config", Verdict::noted, "", "of CPUs and XPUs: not read"},
@@ -132,7 +132,8 @@ class AccelerateReader {
       if (read) backend = *read;
     }
     if (compiled(backend))
-      result_.notes.push_back({"dynamo_config", "kernels are modelled as eager: set framework"});
+      result_.notes.push_back(
+          {"dynamo_config", "kernels are modelled as eager: set framework", true});
   }
 
   void parallelism() {

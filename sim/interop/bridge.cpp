@@ -12,6 +12,7 @@
 #include "sim/config/data_files.hpp"
 #include "sim/interop/bridge_keys.hpp"
 #include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/carried.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/layout_report.hpp"
 #include "sim/interop/megatron_experts.hpp"
@@ -425,6 +426,7 @@ void add_read(const Layout& adapters, const Imported& read, Imported& result) {
   result.graph_scope = read.graph_scope;
   leave_single_choice(result);
   result.ignored = read.ignored;
+  result.carried = read.carried;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
 }
 
@@ -465,6 +467,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   for (Text* format : {&config.fp8, &config.fp4})
     if (*format && (**format == "none" || **format == "null")) *format = Text{};
   judge_bridge_sections(root, read);
+  carry_settings(root, Target::nemo, read);
   if (recipe) note_unknown_keys(root, "", read);
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   file.finish();

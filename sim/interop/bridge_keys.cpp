@@ -13,6 +13,7 @@ namespace {
 
 constexpr auto refused = Verdict::refused;
 constexpr auto noted = Verdict::noted;
+constexpr auto unmodelled = Verdict::unmodelled;
 constexpr std::string_view buffers_of_te =
     "user buffers are modelled with Transformer Engine's default methods";
 
@@ -34,11 +35,7 @@ constexpr std::array model_keys{
              "residual connections are modelled in the activations' format"},
     KnownKey{"apply_residual_connection_post_layernorm", noted, "",
              "the residual connection is modelled before the norm"},
-    KnownKey{"apply_rope_fusion", noted, "true", "modelled as fused: set framework.rotary: eager"},
-    KnownKey{"bias_activation_fusion", noted, "true",
-             "modelled as fused: set framework.gate: eager"},
     KnownKey{"bias_dropout_fusion", noted, "true", "modelled as fused"},
-    KnownKey{"masked_softmax_fusion"},
     KnownKey{"gradient_accumulation_fusion", noted, "true",
              "gradients are modelled as accumulated by the product"},
     KnownKey{"fused_single_qkv_rope", noted, "", "the rotation is modelled as a kernel of its own"},
@@ -66,12 +63,12 @@ constexpr std::array model_keys{
              "the head's weight gradient is modelled where it arises"},
     KnownKey{"make_vocab_size_divisible_by", noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
-    KnownKey{"qk_clip", noted, "", "its pass is not modelled"},
-    KnownKey{"qk_l2_norm", noted, "", "not modelled"},
-    KnownKey{"no_rope_freq", noted, "", "all layers are modelled with rotary positions"},
+    KnownKey{"qk_clip", unmodelled, "", "its pass is not modelled"},
+    KnownKey{"qk_l2_norm", unmodelled, "", "not modelled"},
+    KnownKey{"no_rope_freq", unmodelled, "", "all layers are modelled with rotary positions"},
     KnownKey{"memory_efficient_layer_norm", noted, "", "the norm is modelled as keeping its input"},
-    KnownKey{"deterministic_mode", noted, "", "kernels are modelled at full speed"},
-    KnownKey{"batch_invariant_mode", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"deterministic_mode", unmodelled, "", "kernels are modelled at full speed"},
+    KnownKey{"batch_invariant_mode", unmodelled, "", "kernels are modelled at full speed"},
     KnownKey{"transformer_impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
     KnownKey{"variable_seq_lengths", noted, "",
@@ -84,7 +81,7 @@ constexpr std::array model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 87> harmless_model_keys{
+constexpr std::array<std::string_view, 85> harmless_model_keys{
     "_target_",
     "high_priority_a2a_comm_stream",
     "mtp_loss_scaling_factor",
@@ -100,8 +97,6 @@ constexpr std::array<std::string_view, 87> harmless_model_keys{
     "apply_query_key_layer_scaling",
     "apply_wd_to_qk_layernorm",
     "max_position_embeddings",
-    "activation_func_clamp_value",
-    "glu_linear_offset",
     "attention_softmax_in_fp32",
     "batch_p2p_comm",
     "batch_p2p_sync",
@@ -177,7 +172,7 @@ constexpr std::array ddp_keys{
     KnownKey{"reduce_scatter_with_fp32_accumulation", noted, "",
              "the reduction is modelled as a reduce-scatter"},
     KnownKey{"use_custom_fsdp", refused, "", "write use_megatron_fsdp"},
-    KnownKey{"nccl_ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"nccl_ub", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"fsdp_double_buffer", noted, "", "set layout.prefetch_layers instead"},
     KnownKey{"suggested_communication_unit_size", noted, "",
              "one layer is gathered ahead: see layout.prefetch_layers"},
@@ -272,7 +267,8 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
 constexpr std::array optimizer_keys{
     KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"log_num_zeros_in_grad", noted, "", "its pass over the gradients is not modelled"},
+    KnownKey{"log_num_zeros_in_grad", unmodelled, "",
+             "its pass over the gradients is not modelled"},
     // Rates, decays, clipping: numbers of the update.
     KnownKey{"adam_*"},
     KnownKey{"lr*"},

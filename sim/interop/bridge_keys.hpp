@@ -34,6 +34,7 @@ inline constexpr std::array bridge_activations{
     BridgeActivation{"gelu", "torch.nn.functional.gelu", false},
     BridgeActivation{"geglu", "torch.nn.functional.gelu", true},
     BridgeActivation{"geglu", "megatron.core.fusions.fused_bias_geglu.quick_gelu", true},
+    BridgeActivation{"quick_geglu", "megatron.core.fusions.fused_bias_geglu.quick_gelu", true},
     BridgeActivation{"swiglu", "torch.nn.functional.silu", true},
     BridgeActivation{"squared_relu", "megatron.core.activations.squared_relu", false},
     // As recipes in Python name them.

@@ -14,6 +14,7 @@
 #include "sim/interop/mlperf.hpp"
 #include "sim/interop/torchtitan_registry.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scenario/machine_checks.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/write_scenario.hpp"
 
@@ -213,6 +214,16 @@ Scenario scenario_of(const JobFile& job, const ImportRequest& known, const Impor
   return scenario;
 }
 
+// Told here, refused where the scenario is read: recipes are tried on other machines, too.
+void note_mxfp8(const Scenario& scenario, std::vector<Note>& notes) {
+  const Device& device = scenario.cluster.device();
+  if (!formats_without_mxfp8(scenario.layout, scenario.framework.execution, device).empty())
+    notes.push_back(
+        {"framework.fp8", fmt::format("MXFP8 needs Blackwell or CDNA 4, and the {} is of {}: a "
+                                      "forecast refuses it",
+                                      device.name, word(device.generation))});
+}
+
 // Compute capabilities 9 and 10; of GeForce cards the device file's own attention is
 // FlashAttention-2.
 bool takes_cudnn_attention(const Device& device) {
@@ -289,6 +300,9 @@ ImportedJob import_job(JobKind kind, const JobFile& asked) {
   const ImportRequest known = known_of(job, cluster_path);
   Imported imported = read_job(job, known, importer_of(kind), word(kind));
   Scenario scenario = scenario_of(job, known, imported, cluster_path);
+  note_mxfp8(scenario, imported.notes);
+  scenario.notes = imported.notes;
+  scenario.carried = imported.carried;
   return {.scenario = std::move(scenario),
           .notes = std::move(imported.notes),
           .ignored = std::move(imported.ignored)};
@@ -313,10 +327,8 @@ std::vector<std::string> note_lines(const ImportedJob& imported) {
 
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder) {
-  std::string comment = "Imported from " + fs::path{job.file}.filename().string() + ".";
-  for (const Note& note : imported.notes)
-    comment += fmt::format("\n{}: {}", note.key, note.what);
-  return scenario_yaml(imported.scenario, folder, comment);
+  return scenario_yaml(imported.scenario, folder,
+                       "Imported from " + fs::path{job.file}.filename().string() + ".");
 }
 
 }  // namespace sim

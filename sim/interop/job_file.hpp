@@ -51,7 +51,7 @@ ImportedJob import_job(JobKind kind, const JobFile& job);
 // node that stay idle.
 std::vector<std::string> note_lines(const ImportedJob& imported);
 
-// The scenario as a file in `folder` (empty: any), with the notes in its head.
+// The scenario as a file in `folder` (empty: any), with the notes as its key `notes`.
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder);
 

@@ -59,6 +59,8 @@ struct MegatronConfig {
   Text window, window_skip, softmax_type;
   Flag fused_loss;
   Flag operation_fuser, router_fusion;  // of Transformer Engine
+  Flag rotary_fusion, gate_fusion, softmax_fusion;
+  Real activation_clamp, glu_offset;  // of quick GEGLU
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
@@ -172,6 +174,14 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
   visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
   visit(Spelling{"--cross-entropy-loss-fusion", {"model.cross_entropy_loss_fusion"}}, c.fused_loss);
+  visit(Spelling{"--no-rope-fusion", {"model.apply_rope_fusion"}, false}, c.rotary_fusion);
+  visit(Spelling{"--no-bias-swiglu-fusion", {"model.bias_activation_fusion"}, false},
+        c.gate_fusion);
+  visit(Spelling{"--no-masked-softmax-fusion", {"model.masked_softmax_fusion"}, false},
+        c.softmax_fusion);
+  visit(Spelling{"--activation-func-clamp-value", {"model.activation_func_clamp_value"}},
+        c.activation_clamp);
+  visit(Spelling{"--glu-linear-offset", {"model.glu_linear_offset"}}, c.glu_offset);
   visit(Spelling{"--use-transformer-engine-op-fuser", {"model.use_transformer_engine_op_fuser"}},
         c.operation_fuser);
   visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},

@@ -176,8 +176,9 @@ void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::
     const std::string name = std::string{prefix} + key;
     if (!value || entry->verdict == Verdict::ignored || is_neutral(*value, entry->neutral))
       result.ignored.push_back(name);
-    else if (entry->verdict == Verdict::noted)
-      result.notes.push_back({name, reason_of(*entry, name)});
+    else if (is_told(entry->verdict))
+      result.notes.push_back(
+          {name, reason_of(*entry, name), entry->verdict == Verdict::unmodelled});
     else
       value->problem(fmt::format("{}: {}", name, reason_of(*entry, name)));
   }
@@ -202,7 +203,7 @@ void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Import
     if (!value || is_neutral(*value, ""))
       result.ignored.push_back(name);
     else
-      result.notes.push_back({name, "not known here: what it changes is not forecast"});
+      result.notes.push_back({name, "not known here: what it changes is not forecast", true});
   }
 }
 

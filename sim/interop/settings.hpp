@@ -23,10 +23,14 @@ void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> 
 
 // A key that no setting has: what it means for a forecast.
 enum class Verdict : std::uint8_t {
-  refused,  // it changes time or memory beyond what is modelled
-  noted,    // it changes a little, or where the forecast cannot follow: told
-  ignored,  // it changes nothing
+  refused,     // it changes time or memory beyond what is modelled
+  noted,       // it is read otherwise, or changes a little: told
+  unmodelled,  // it changes a step, and the forecast leaves it out: told, and the interval is wider
+  ignored,     // it changes nothing
 };
+constexpr bool is_told(Verdict verdict) {
+  return verdict == Verdict::noted || verdict == Verdict::unmodelled;
+}
 struct KnownKey {
   std::string_view name;  // a '*' at the end stands for any rest without blanks
   Verdict verdict = Verdict::ignored;

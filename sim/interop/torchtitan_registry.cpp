@@ -188,7 +188,7 @@ void judge_registry_keys(const ObjectReader& root, Imported& result) {
   }
   if (const auto imports = root.find("override"); imports && imports->is_object()) {
     imports->object().ignore_unknown();
-    result.notes.push_back({"override", "kernels in the place of the model's are not read"});
+    result.notes.push_back({"override", "kernels in the place of the model's are not read", true});
   }
   // A helper that is given the configuration sets kernels; a line may set anything.
   if (const auto calls = root.find("_calls"); calls && calls->is_list())

@@ -24,7 +24,8 @@ constexpr std::string_view other_losses = "a loss over other models or samples i
 // Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
 // logging and checkpoints.
 constexpr std::array trainer_keys{
-    KnownKey{"lora_dropout", Verdict::noted, "0", "dropout in front of adapters is not modelled"},
+    KnownKey{"lora_dropout", Verdict::unmodelled, "0",
+             "dropout in front of adapters is not modelled"},
     KnownKey{"peft_use_rslora"},  // a factor
     KnownKey{"use_rslora"},
     KnownKey{"peft"},  // LoftQ: how adapters begin
@@ -47,13 +48,14 @@ constexpr std::array trainer_keys{
     KnownKey{"spectrum_top_fraction", Verdict::refused, "", "frozen parameters are not modelled"},
     KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
              "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
-    KnownKey{"torch_compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
-    KnownKey{"liger_cross_entropy", Verdict::noted, "false", "its kernel is not modelled"},
-    KnownKey{"liger_layer_norm", Verdict::noted, "false", "its kernel is not modelled"},
+    KnownKey{"torch_compile", Verdict::unmodelled, "",
+             "kernels are modelled as eager: set framework"},
+    KnownKey{"liger_cross_entropy", Verdict::unmodelled, "false", "its kernel is not modelled"},
+    KnownKey{"liger_layer_norm", Verdict::unmodelled, "false", "its kernel is not modelled"},
     KnownKey{"liger_*"},
-    KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"lora_mlp_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"lora_qkv_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"lora_o_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
     KnownKey{
         "expert_parallel_size", Verdict::refused, "1",
         "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
@@ -82,8 +84,8 @@ constexpr std::array trainer_keys{
     KnownKey{"quantize_moe_experts"},  // experts have the format of the other frozen weights
     KnownKey{"lora_target_parameters", Verdict::noted, "",
              "adapters are modelled on all weights of the experts"},
-    KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
+    KnownKey{"use_v1_kernels", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"cut_cross_entropy", Verdict::unmodelled, "", "its kernel is not modelled"},
     KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
     KnownKey{"sdp_attention"},
     KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
@@ -196,8 +198,7 @@ class TrainerReader {
     if (pure.value_or(false)) job_.weights = DType::bf16;
     Flag tf32;
     first("tf32", {}, tf32);
-    if (tf32.value_or(false) && !job_.mixed && job_.weights == DType::fp32)
-      result_.notes.push_back({"tf32", "products are modelled in fp32: set layout.compute_dtype"});
+    job_.tf32 = tf32.value_or(false);
   }
 
   void optimizer() {
@@ -240,7 +241,8 @@ class TrainerReader {
       one.clear();
     }
     if (!rest.empty())
-      result_.notes.push_back({"plugins", fmt::format("{}: their kernels are not modelled", rest)});
+      result_.notes.push_back(
+          {"plugins", fmt::format("{}: their kernels are not modelled", rest), true});
   }
 
   // LLaMA-Factory: pt and sft have one loss over one model.

@@ -38,6 +38,7 @@ struct TrainerJob {
   JobBatch batch;
   Text mixed;                   // no, fp16, bf16
   DType weights = DType::fp32;  // as the program loads them; what trains without mixed precision
+  bool tf32 = false;            // products of fp32 operands in tf32
   Flag recompute;               // gradient_checkpointing
   TrainerAttention attention = TrainerAttention::sdpa;
   bool multi_tensor = false;  // AdamW operation by operation

@@ -128,6 +128,20 @@ Json identity_json(const Report& report) {
   return json;
 }
 
+void add_software(Json& json, const Report& report) {
+  if (!report.software) return;
+  const Software& it = *report.software;
+  Json software{{"text", software_line(it)}, {"framework", it.framework},
+                {"version", it.version},     {"preset", it.preset},
+                {"kernels", it.kernels},     {"attention", it.attention},
+                {"allocator", it.allocator}, {"unlike_preset", it.unlike_preset}};
+  if (!it.newest.empty()) {
+    software["newest_version"] = it.newest;
+    software["newest_has"] = it.newest_has;
+  }
+  json["software"] = std::move(software);
+}
+
 void add_notes(Json& json, const Report& report) {
   std::vector<std::string> lines = note_lines(report);
   if (!lines.empty()) json["notes"] = std::move(lines);
@@ -232,6 +246,7 @@ std::string to_json(const Report& report) {
   Json json = identity_json(report);
   json["engine"] = report.engine;
   json["seed"] = report.seed;
+  add_software(json, report);
   add_nodes(json, report);
   json["parameters"] = report.parameters;
   json["tokens_per_step"] = report.tokens;
@@ -279,6 +294,7 @@ std::string to_json(const Report& report) {
 
 std::string memory_json(const Report& report) {
   Json json = identity_json(report);
+  add_software(json, report);
   add_notes(json, report);
   add_nodes(json, report);
   json["parameters"] = report.parameters;

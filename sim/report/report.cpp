@@ -242,6 +242,8 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan, PlanMemory
   Report report;
   add_identity(report, scenario, plan);
   report.expert_load = expert_load_of(scenario, plan.layout);
+  report.software = software_of(scenario);
+  report.import_notes = scenario.notes;
   report.followed = scenario.followed;
   report.memory = memory.stages(scenario.cluster);
   const auto worst =

@@ -10,6 +10,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/plan/whole_groups.hpp"
 #include "sim/report/memory_error.hpp"
+#include "sim/report/software.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/servers/server_run.hpp"
@@ -138,6 +139,8 @@ struct Report {
   std::optional<MemoryError> memory_error;  // of the forecast; nothing: no figures are shipped
   std::vector<WhatIf> what_if;              // largest gain first
   std::vector<Unvalidated> not_validated;
+  std::optional<Software> software;      // nothing: the report is of no scenario
+  std::vector<Note> import_notes;        // of the import that the scenario was written by
   std::vector<Followed> followed;        // what followed a knob
   std::vector<UnmovedChange> unmoved;    // what-ifs that do not move the step
   std::optional<Provenance> provenance;  // of a report with times

@@ -44,6 +44,16 @@ std::string batch_line(const Report& report) {
                      word(l.gradient_dtype), word(l.reduce_dtype));
 }
 
+void add_software(Page& page, const Report& report) {
+  if (!report.software) return;
+  for (const std::string& line :
+       wrapped("software: " + software_line(*report.software), page_width))
+    page.line(line);
+  for (const std::string& difference : software_differences(*report.software))
+    for (const std::string& line : wrapped(difference, page_width - 2))
+      page.line("  " + page.paint("2", line));
+}
+
 void add_unvalidated(Page& page, const Report& report) {
   for (const std::string& line : wrapped(unvalidated_line(report.not_validated), page_width))
     page.line(page.paint("1;33", line));
@@ -106,6 +116,7 @@ void add_headline(Page& page, const Report& report) {
                         nodes_line(report)));
   page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
+  add_software(page, report);
   for (const std::string& text : load_lines(report))
     for (const std::string& line : wrapped(text, page_width))
       page.line(line);
@@ -402,6 +413,7 @@ std::string memory_table(const Report& report, TextStyle style) {
                                         grouped(report.ranks), report.device)));
   page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
+  add_software(page, report);
   add_unvalidated(page, report);
   add_notes(page, report);
   page.heading("Stages", "GiB at the peak of each stage");

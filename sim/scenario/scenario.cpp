@@ -392,6 +392,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
   LayoutText text = read_layout(layout_section, framework.execution, preset);
   find_lengths(layout_section, path, text.layout);
+  std::vector<Note> notes = read_notes(top);
+  CarriedSettings carried = read_carried(top);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
@@ -437,7 +439,9 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                 .faults = trouble.faults,
                 .flops = flops,
                 .training = std::move(training),
-                .followed = std::move(followed)};
+                .followed = std::move(followed),
+                .notes = std::move(notes),
+                .carried = std::move(carried)};
   if (!anchor_path.empty()) add_anchor(simulation_section, made);
   sources.finish();
   return made;

@@ -18,6 +18,7 @@
 #include "sim/plan/whole_groups.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/search/framework_space.hpp"
 
 namespace sim {
 namespace {
@@ -93,6 +94,17 @@ class Lister {
   }
 
  private:
+  bool runs(bool (*test)(PresetName, const Layout&), const Layout& layout) const {
+    return !space_.framework || test(*space_.framework, layout);
+  }
+
+  // Beside none and full: what only one framework has is proposed under it alone.
+  bool has_operators() const {
+    const FrameworkSpace* own = space_.framework ? space_of(*space_.framework) : nullptr;
+    return own != nullptr &&
+           std::ranges::find(own->recomputes, Recompute::operators) != own->recomputes.end();
+  }
+
   void refuse(Refusal why) { ++made_.refused[static_cast<std::size_t>(why)]; }
 
   // Whether layout_problems() has anything against splitting the model so.
@@ -277,6 +289,7 @@ class Lister {
     const bool unfused = workload_.attention == AttentionKernel::unfused && !model_.is_layer_list;
     std::vector<Recompute> all{Recompute::none};
     if (unfused || !workload_.recompute_modules.empty()) all.push_back(Recompute::selective);
+    if (has_operators()) all.push_back(Recompute::operators);
     all.push_back(Recompute::full);
     std::vector<int> split;
     if (!splits_tokens(one_.tensor)) split.push_back(0);
@@ -306,6 +319,7 @@ class Lister {
     const int replicas = one_.data * one_.context;
     if (workload_.gathers_in_eight_bits() && replicas == 1) return refuse(Refusal::sharding);
     placed_ = layout_of(specification_, one_);
+    if (!runs(runs_pipeline, placed_)) return refuse(Refusal::framework);
     // Whatever the loops above do not know of: sizes beyond all measure, above all.
     if (!layout_problems(placed_, model_).empty()) return refuse(Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
@@ -370,6 +384,10 @@ class Lister {
       placed_.placement = made_.placements[placement];
       placed_.zero_stage = stage;
       placed_.shard_group = group;
+      if (!runs(runs_sharding, placed_)) {
+        refuse(Refusal::framework);
+        continue;
+      }
       for (const int gpus_per_node : gpus_per_node_of(placed_))
         for (const int reshard : reshards)
           for (const int prefetch : prefetches)

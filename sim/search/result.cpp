@@ -44,6 +44,8 @@ void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cl
   const TimeErrors* errors = time_errors_of(workload.anchored);
   if (!errors) return;
   one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster, shares);
+  for (const Note& note : workload.notes)
+    if (note.unmodelled) one.traits->unmodelled.push_back(note.key);
   one.interval = errors->interval(*one.traits);
 }
 

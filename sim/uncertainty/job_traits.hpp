@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/base/dtype.hpp"
 #include "sim/framework/framework.hpp"
@@ -32,6 +33,10 @@ struct JobTraits {
   int gpus = 1, nodes = 1;
   StepShares shares;
   bool validated = true;  // device and cluster: measurements stand behind them
+  // Settings of the job that change a step and that the forecast leaves out, by their names in the
+  // job's file (`notes` of a scenario): no measured run has them, so the deviation of jobs unlike
+  // those (TimeErrorModel::unlike) counts.
+  std::vector<std::string> unmodelled{};
 };
 
 // "llama-3-8b, NVIDIA H100, bf16": JobTraits::job.

@@ -61,7 +61,8 @@ std::vector<Figure> headline_of(const sim::Report& report) {
       {"step_time_s", "step time", sim::in_seconds(report.step_time),
        text(sim::precise(report.step_time)),
        "From the first operator to the end of the last one, over all ranks: simulated." +
-           interval_text(report),
+           interval_text(report) +
+           (report.software ? " Software: " + software_of(report).front() + "." : QString{}),
        true, false, anchored_range_of(report)},
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
@@ -80,6 +81,14 @@ std::vector<Figure> headline_of(const sim::Report& report) {
            QString{"%1 %"}.arg(100 * report.bubble_closed_form, 0, 'f', 1),
        true, true},
   };
+}
+
+QStringList software_of(const sim::Report& report) {
+  if (!report.software) return {};
+  QStringList lines{text(sim::software_line(*report.software))};
+  for (const std::string& difference : sim::software_differences(*report.software))
+    lines << text(difference);
+  return lines;
 }
 
 QString change_text(const Figure& now, const Figure& before) {

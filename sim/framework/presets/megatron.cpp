@@ -3,7 +3,7 @@
 //   2023       e9b61f78 of 26 December 2023, megatron/arguments.py
 //   core-0.13  core_v0.13.0, and the same flags in core_v0.14.0, core_v0.15.0 and core_v0.16.1:
 //   and later  megatron/training/arguments.py, core/model_parallel_config.py
-// Without a version: all fused, as a scenario that says no more has always been forecast.
+// Without a version: the kernels and passes that no flag changes, all that a flag can fuse fused.
 #include "sim/framework/presets/tables.hpp"
 
 namespace sim::preset_tables {
@@ -25,6 +25,8 @@ Framework of_2021() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;
   framework.execution.adds_gradients = true;
+  // What its optimizer does besides is left out: host_calls was fitted without (vtrain_single).
+  framework.execution.separate_update = false;
   framework.execution.gradient_placeholders = Placeholders::none;
   return framework;
 }
@@ -34,8 +36,7 @@ Framework of_2021() {
 Framework of_2023() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;
-  framework.execution.scales_gradients = framework.execution.checks_gradients =
-      framework.execution.separate_update = true;
+  framework.execution.scales_gradients = framework.execution.checks_gradients = true;
   return framework;
 }
 
@@ -103,6 +104,9 @@ Framework megatron_kernels() {
   framework.host_update = host_update;
   // core/optimizer/cpu_offloading/hybrid_optimizer.py, below the mixed-precision optimizer.
   framework.execution.offload_keeps_masters = true;
+  // No flag changes it: core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32;
+  // distrib_optimizer.py, _copy_main_params_to_model_params.
+  framework.execution.separate_update = true;
   framework.execution.gradient_placeholders = Placeholders::temporary;
   framework.execution.bucket_rule = BucketRule::megatron;
   framework.execution.shares_key_heads = true;

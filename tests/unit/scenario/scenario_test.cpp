@@ -545,3 +545,21 @@ TEST_CASE("what is wrong with lengths is told with its place", "[scenario][packi
             "file"});
   CHECK(problems(small("  packing: {method: tetris}\n")).size() == 1);
 }
+
+TEST_CASE("MXFP8 is refused where the device has no tensor cores for it", "[scenario]") {
+  const std::string layout = "  compute_dtype: fp8\n";
+  const auto of = [&](const char* cluster, const char* software) {
+    return problems(
+        small(layout, std::string{"framework: {name: megatron, fp8: "} + software + "}\n"),
+        {std::string{"cluster.path="} + root + "/topologies/" + cluster + ".yaml"});
+  };
+  const std::vector<std::string> refused = of("dgx-h100", "transformer_engine_mxfp8");
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].find("is MXFP8, which needs Blackwell (compute capability 10) or CDNA 4; the "
+                        "H100") != std::string::npos);
+  CHECK(refused[0].find("allowed: transformer_engine, transformer_engine_tensorwise, "
+                        "transformer_engine_blockwise") != std::string::npos);
+  CHECK(of("dgx-h100", "torchao_mxfp8").size() == 1);
+  CHECK(of("dgx-h100", "transformer_engine_blockwise").empty());
+  CHECK(of("dgx-b200", "transformer_engine_mxfp8").empty());
+}

@@ -83,6 +83,21 @@ TEST_CASE("Exposed communication, other categories and machines without a run wi
   CHECK(half_width(errors.interval(format)) > std::hypot(known, 2 * 0.2));
 }
 
+TEST_CASE("A setting that the forecast leaves out widens the interval, and is named",
+          "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const double known = half_width(errors.interval(plain()));
+  JobTraits job = plain();
+  job.unmodelled = {"--deterministic-mode"};
+  const TimeInterval wider = errors.interval(job);
+  CHECK(wider.unlike == std::vector<std::string>{"setting --deterministic-mode"});
+  CHECK(half_width(wider) == Approx(std::hypot(known, 2 * 0.1)));
+  // A run of one's own that has it narrows it, as any category.
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = job;
+  CHECK(half_width(errors.anchored(anchor).interval(job)) < half_width(wider));
+}
+
 TEST_CASE("Of two layouts the chance follows their gap and what differs", "[uncertainty]") {
   const TimeErrors errors{small_model()};
   const Duration one = std::chrono::seconds{1};
