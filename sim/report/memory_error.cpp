@@ -112,9 +112,15 @@ MemoryError MemoryErrors::of(FrameworkName framework, Schedule schedule,
                              const std::vector<std::string>& kinds) const {
   MemoryError found = of(framework, schedule);
   if (!kinds_) return found;
-  for (const std::string& kind : kinds)
-    if (std::find(kinds_->begin(), kinds_->end(), kind) == kinds_->end())
+  // A framework with a line of its own may rest on outcomes alone.
+  const bool has_line = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.framework == framework;
+  });
+  for (const std::string& kind : kinds) {
+    const bool own = has_line && kind == fmt::format("framework {}", word(framework));
+    if (!own && std::find(kinds_->begin(), kinds_->end(), kind) == kinds_->end())
       found.unlike.push_back(kind);
+  }
   if (found.unlike.empty()) return found;
   found.of = "the widest of all groups";
   const std::size_t middle = excess_shares.size() / 2;
