@@ -27,8 +27,8 @@ enum class ForeignUse : std::uint8_t {
 // dash counts as an underscore, "word:" is a key of YAML or JSON, "word=" is assigned, "word." is
 // the begin of a dotted name, "--word" a flag, and "~text" any text as it stands there.
 struct ForeignFormat {
-  std::string_view name;               // "a config of GPT-NeoX"
-  std::string_view instead;            // what to give to which command
+  std::string_view name;                    // "a config of GPT-NeoX"
+  std::string_view instead;                 // what to give to which command
   std::vector<std::string_view> all = {};   // each occurs
   std::vector<std::string_view> some = {};  // `least` of them occur
   std::size_t least = 0;
