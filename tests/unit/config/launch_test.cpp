@@ -110,18 +110,13 @@ spec:
               env: [{name: WIDTH, value: "512"}]
               command: [bash, /scripts/go.sh]
               args: ["$(WIDTH)"]
-              resources: {
-  limits : { nvidia.com / gpu : 4 }
-  }
-Worker : {
-replicas:
-  5, template : *pod
-}
+              resources: {limits: {nvidia.com/gpu: 4}}
+    Worker: {replicas: 5, template: *pod}
 )yaml";
   CHECK(flag_of(job, "--hidden-size") == "512");
-CHECK(flag_of(job, "--nnodes") == "6");
-CHECK(flag_of(job, "--nproc-per-node") == "4");
-CHECK(parse_launch(job, "job", {}).job.all() == 24);
+  CHECK(flag_of(job, "--nnodes") == "6");
+  CHECK(flag_of(job, "--nproc-per-node") == "4");
+  CHECK(parse_launch(job, "job", {}).job.all() == 24);
 }
 
 TEST_CASE("values of a chart, and a template that is none", "[config]") {
