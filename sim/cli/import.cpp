@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sim/cli/command.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/model/describe.hpp"
 #include "sim/topology/describe.hpp"
 #include "sim/topology/survey/survey.hpp"
@@ -75,9 +76,12 @@ Command hugging_face_command() {
       .help =
           "check a Hugging Face config.json and show the model in it; a scenario's 'model:' names "
           "such a file directly",
-      .options = {{.name = "FILE", .into = path.get(), .help = "config.json", .required = true}},
+      .options = {{.name = "FILE",
+                   .into = path.get(),
+                   .help = "config.json, or a name as 'models list' has it",
+                   .required = true}},
       .run = [path] {
-        print_result(describe(load_model(*path)));
+        print_result(describe(load_model(find_data_file("models", *path))));
         return ExitCode::done;
       }};
 }

@@ -169,6 +169,11 @@ EvaluatedPython::EvaluatedPython(std::string_view text, std::string name,
 EvaluatedPython::EvaluatedPython(EvaluatedPython&&) noexcept = default;
 EvaluatedPython::~EvaluatedPython() = default;
 
+void EvaluatedPython::add_sections(std::span<const std::string_view> names) {
+  for (const std::string_view name : names)
+    tree_->add_section(name);
+}
+
 void EvaluatedPython::change(std::span<const Change> changes) {
   for (const Change& change : changes)
     tree_->change(change);

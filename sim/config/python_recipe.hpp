@@ -43,6 +43,9 @@ class EvaluatedPython {
   EvaluatedPython(EvaluatedPython&&) noexcept;
   ~EvaluatedPython();
 
+  // Sections that a configuration has even where its function sets nothing in them. Before
+  // change().
+  void add_sections(std::span<const std::string_view> names);
   // Before anything is read; keys begin within the function.
   void change(std::span<const Change> changes);
   ObjectReader root_object() const;

@@ -5,7 +5,9 @@
 
 #include "sim/config/file_kind.hpp"
 #include "sim/config/foreign_format.hpp"
+#include "sim/config/primus_yaml.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/interop/foreign_start.hpp"
 #include "sim/interop/torchtitan_registry.hpp"
 
 namespace sim {
@@ -60,6 +62,11 @@ std::optional<JobKind> job_kind_of(const std::string& path, std::string_view tex
     if (is_torchtitan_registry(text)) return JobKind::torchtitan;
     const bool sets = text.find("cfg.") != std::string_view::npos;
     return sets ? std::optional{JobKind::nemo} : std::nullopt;
+  }
+  if (!primus_framework(text).empty()) return JobKind::primus;
+  if (is_launch_file(path, text)) {
+    if (const std::optional<JobKind> started = kind_of_launch(text)) return started;
+    if (is_own_fsdp_script(text)) return std::nullopt;
   }
   if (has_megatron_words(text)) return JobKind::megatron;
   // config_*.sh of MLPerf Training.

@@ -82,7 +82,8 @@ void vocabulary_of_tokenizer(const ObjectReader& root, const ImportRequest& requ
   read_setting(root, "--tokenizer-model", model);
   constexpr std::int64_t gpt2 = 50'257;
   std::string name;
-  if (type.value_or("") == "HuggingFaceTokenizer" && model) name = model_of_hub(*model);
+  // Primus names its tokenizers by the model (Llama3Tokenizer) and takes the hub's, too.
+  if (type.value_or("").ends_with("Tokenizer") && model) name = model_of_hub(*model);
   if (type.value_or("") == "GPT2BPETokenizer")
     config.vocab_size = gpt2;
   else if (const auto shape =

@@ -42,6 +42,7 @@ constexpr std::array parallelism_keys{
     KnownKey{"pipeline_parallel_split_points", Verdict::refused, "",
              "deprecated: write module_fqns_per_model_part"},
     KnownKey{"pipeline_parallel_expert_parallel_overlap"},
+    KnownKey{"pipeline_parallel_microbatch_size"},  // without stages
     KnownKey{"context_parallel_load_balancer", Verdict::noted, "headtail",
              "context ranks are modelled with equal work (headtail)"},
     KnownKey{"disable_loss_parallel", Verdict::noted, "",

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 
 #include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/hub_models.hpp"
@@ -35,7 +36,6 @@ constexpr std::array trainer_keys{
     KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
     KnownKey{"rl", Verdict::refused, "", other_losses},
     KnownKey{"beta", Verdict::refused, "", other_losses},  // of DPO and its relatives
-    KnownKey{"loss_type", Verdict::refused, "nll", other_losses},
     KnownKey{"max_prompt_length", Verdict::refused, "", other_losses},
     KnownKey{"pref_beta", Verdict::refused, "", other_losses},
     KnownKey{"pref_loss", Verdict::refused, "", other_losses},
@@ -137,8 +137,13 @@ constexpr std::array optimizers{
 
 class TrainerReader {
  public:
-  TrainerReader(const Document& yaml, const std::string& folder, const ImportRequest& request)
-      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {}
+  TrainerReader(const Document& yaml, const Document* accelerate, const std::string& folder,
+                const ImportRequest& request)
+      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {
+    if (accelerate == nullptr) return;
+    started_ = read_accelerate_job(*accelerate, result_);
+    job_ = started_->job;
+  }
 
   Imported read() {
     batch();
@@ -150,6 +155,7 @@ class TrainerReader {
     read_peft_of_trainer(root_, job_, result_);
     optimizer();
     job_.liger = read_liger(root_);
+    loss();
     plugins();
     const Text file = deepspeed_file();
     sharding();
@@ -158,7 +164,8 @@ class TrainerReader {
     packing();
     judge_keys(root_, trainer_keys, "", result_);
     leave_rest();
-    return file ? deepspeed(file) : torch();
+    const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
+    return file || started_so ? deepspeed(file) : torch();
   }
 
  private:
@@ -223,6 +230,18 @@ class TrainerReader {
       result_.notes.push_back({"optim",
                                "moments are modelled on the device; paged ones go to the "
                                "host where they find no room"});
+  }
+
+  // TRL (trainer/sft_config.py): "chunked_nll" is the same sum over the logits of a part of the
+  // tokens at a time, which are made again backward.
+  void loss() {
+    Text name;
+    first("loss_type", {}, name);
+    if (name.value_or("nll") == "chunked_nll")
+      job_.liger.loss = true;
+    else if (name.value_or("nll") != "nll")
+      name.place->problem(fmt::format("is '{}': {}; modelled: nll, chunked_nll",
+                                      (*name).substr(0, 80), other_losses));
   }
 
   // axolotl's: Liger's flags say what of it runs.
@@ -416,7 +435,12 @@ class TrainerReader {
   Imported deepspeed(const Text& file) {
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     yaml_.finish();
-    Imported job = import_deepspeed_file(file, folder_, known);
+    const bool is_inline = !file && started_ && !started_->deepspeed.empty();
+    Imported job =
+        is_inline
+            ? import_deepspeed(Document::parse(started_->deepspeed, yaml_.name(), Syntax::json),
+                               nullptr, known)
+            : import_deepspeed_file(file ? file : started_->deepspeed_file, folder_, known);
     if (adapt(job)) finish_import(yaml_, root_, job);
     std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam || job_.states != StateFormat::plain)
@@ -443,7 +467,7 @@ class TrainerReader {
 
   Imported torch() {
     // axolotl and LLaMA-Factory start their programs themselves.
-    if (job_.engine == TrainerEngine::ddp && !is_factory() && !root_.has("base_model"))
+    if (job_.engine == TrainerEngine::ddp && !started_ && !is_factory() && !root_.has("base_model"))
       result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
@@ -461,6 +485,7 @@ class TrainerReader {
   const ObjectReader root_;
   TrainerJob job_;
   Imported result_;
+  std::optional<AccelerateJob> started_;  // by accelerate launch
   bool unfused_ = false, offloads_ = false;
 };
 
@@ -474,9 +499,11 @@ bool is_trainer_file(const ObjectReader& root) {
   return false;
 }
 
-Imported import_trainer(const Document& yaml, const std::string& folder,
+Imported import_trainer(const Document& yaml, const Document* accelerate, const std::string& folder,
                         const ImportRequest& request) {
-  return TrainerReader{yaml, folder, request}.read();
+  Imported made = TrainerReader{yaml, accelerate, folder, request}.read();
+  if (accelerate != nullptr) accelerate->finish();
+  return made;
 }
 
 }  // namespace sim

@@ -9,6 +9,7 @@
 
 #include "sim/base/rounding.hpp"
 #include "sim/collective/load_cluster.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
@@ -42,13 +43,15 @@ struct ClusterText {
 };
 
 // The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
-// the user stands.
-// `kind`: the folder of shipped files of its kind.
+// the user stands; where no such file is, that of the shipped one of this name.
+// `kind`: the folder of shipped files of its kind; empty: there are none.
 std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
                             const std::string& scenario_path, const std::string& kind) {
   const std::string text = holder.text(key);
   std::string path = by_hand ? text : resolve_path(scenario_path, text);
   std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    if (std::string shipped = shipped_file(kind, text); !shipped.empty()) return shipped;
   if (key == "model" && !text.empty() && std::filesystem::is_directory(path, ignored)) {
     // A folder as Hugging Face's tools write it.
     path = (std::filesystem::path{path} / "config.json").string();
@@ -102,7 +105,8 @@ void keep_gpus(const Layered& top, const Layered& section, const std::string& sc
   if (!nodes || !own || section.overridden("nodes") || section.overridden("gpus")) return;
   try {
     const NodeRoom room = room_of(Cluster::load(text.path));
-    const Cluster before = Cluster::load(resolve_path(scenario_path, *own), text.nodes);
+    const Cluster before =
+        Cluster::load(referenced_file(scenario_path, *own, "topologies"), text.nodes);
     if (room.gpus == before.node_gpus()) return;
     const int gpus = text.use.gpus > 0 ? text.use.gpus : before.gpus();
     const int now = nodes_for(room, gpus);

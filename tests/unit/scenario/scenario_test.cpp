@@ -284,9 +284,27 @@ TEST_CASE("a file that is not there is answered with the nearest, or with the sh
                            "sequence_length: 1024}\n";
   CHECK(problems("model: " + root + "/models/gtp2.yaml" + rest) ==
         Lines{"1:8: there is no file " + root + "/models/gtp2.yaml; did you mean 'gpt2.yaml'?"});
-  CHECK(problems("model: gpt2" + rest)[0].find("gpt2; the shipped file is ") != std::string::npos);
+  CHECK(problems("model: gpt2.yaml" + rest)[0].find("gpt2.yaml; the shipped file is ") !=
+        std::string::npos);
   CHECK(problems("model: /no/where/a.yaml" + rest) ==
         Lines{"1:8: there is no file /no/where/a.yaml; there is no folder /no/where"});
+}
+
+TEST_CASE("models and clusters are said by the names of shipped files") {
+  const std::string text =
+      "model: llama-3.1-405b\ncluster: {path: dgx-h100, nodes: 64}\n"
+      "layout: {tensor_parallel: 8, pipeline_parallel: 8, global_batch: 64, sequence_length: "
+      "1024}\n";
+  const Scenario scenario = load(text);
+  CHECK(scenario.model_path == root + "/models/llama-3.1-405b/config.json");
+  CHECK(scenario.cluster_path == root + "/topologies/dgx-h100.yaml");
+  CHECK(
+      load_scenario(ScenarioSources::of_text(text, "a.yaml", {"cluster=dgx-b200"})).cluster_path ==
+      root + "/topologies/dgx-b200.yaml");
+  CHECK(load_scenario(ScenarioSources::of_text(text, "a.yaml", {"cluster.path=dgx-h200"}))
+            .cluster_path == root + "/topologies/dgx-h200.yaml");
+  CHECK(problems("model: llama-3.1-71b" + text.substr(text.find('\n')))[0].find("llama-3.1-70b") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is given as a scenario and is none is told what it is") {
