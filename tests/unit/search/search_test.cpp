@@ -163,7 +163,9 @@ TEST_CASE("of layouts as fast, the one that is less sure comes behind and has mo
   const auto layout = [](int milliseconds, bool unlike) {
     RankedLayout one;
     one.evaluation.step_time = std::chrono::milliseconds{milliseconds};
-    one.traits = JobTraits{.job = "a job", .context = unlike};
+    one.traits.emplace();
+    one.traits->job = "a job";
+    one.traits->context = unlike;
     return one;
   };
   std::vector<RankedLayout> layouts{layout(1000, true), layout(1001, false), layout(1500, false)};
