@@ -58,6 +58,9 @@ class DeepSpeedWriter {
     if (layout_.recompute == Recompute::full && layout_.recompute_every > 1)
       refuse("recompute_every {}: --checkpoint-activations recomputes every layer",
              layout_.recompute_every);
+    if (layout_.recompute_layers > 0)
+      refuse("recompute_layers {}: --checkpoint-activations recomputes every layer",
+             layout_.recompute_layers);
     precision();
     overlap();
     compression();

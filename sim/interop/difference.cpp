@@ -52,7 +52,10 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (layout.tensor_parallel == 1) layout.overlap_tensor_products = false;
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
-  if (layout.recompute != Recompute::full) layout.recompute_every = 1;
+  if (layout.recompute != Recompute::full) {
+    layout.recompute_every = 1;
+    layout.recompute_layers = 0;
+  }
   if (layout.recompute != Recompute::selective) layout.recompute_modules.clear();
   if (moments_of(layout.optimizer) == 0) layout.moment_dtype = DType::fp32;
   if (layout.dtype_of_moment(1) == layout.moment_dtype || moments_of(layout.optimizer) < 2)

@@ -459,8 +459,9 @@ class Writer {
       config_.recompute_modules = modules;
     }
     if (layout_.recompute != Recompute::full) return;
-    config_.recompute_method = "uniform";
-    config_.recompute_num_layers = 1;
+    const bool some = layout_.recompute_layers > 0;
+    config_.recompute_method = some ? "block" : "uniform";
+    config_.recompute_num_layers = some ? layout_.recompute_layers : 1;
     if (layout_.recompute_every > 1)
       refuse(
           "recompute_every {}: Megatron-LM recomputes all layers or the first N of a stage "

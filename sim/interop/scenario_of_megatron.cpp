@@ -442,6 +442,8 @@ class Reader : private SettingProblems {
     layout().recompute = Recompute::full;
     const std::string method = config_.recompute_method.value_or("");
     const std::int64_t layers = config_.recompute_num_layers.value_or(1);
+    if (layers < 1)
+      return problem(config_.recompute_num_layers, "is {}; allowed: 1 or more", layers);
     if (method != "uniform" && method != "block")
       problem(
           config_.recompute_method.place ? config_.recompute_method : config_.recompute_granularity,
@@ -452,9 +454,8 @@ class Reader : private SettingProblems {
     const std::int64_t most = layout().layers_per_chunk.empty()
                                   ? result_.shape.layers / layout().chunks()
                                   : *std::ranges::max_element(layout().layers_per_chunk);
-    if (layers < most)
-      problem(config_.recompute_num_layers,
-              "recomputes {} of up to {} layers of a stage; modelled: all of them", layers, most);
+    // core/transformer/transformer_block.py, _checkpointed_forward: the first of each chunk.
+    if (layers < most) layout().recompute_layers = static_cast<int>(layers);
   }
 
   void attention() {

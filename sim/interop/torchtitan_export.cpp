@@ -300,6 +300,9 @@ class TitanWriter {
       refuse(
           "recompute selective: torchtitan has no recomputation of the attention's core alone "
           "(its own selective mode recomputes by layer or by operator)");
+    if (layout_.recompute_layers > 0)
+      refuse("recompute_layers {}: torchtitan recomputes every k-th layer, or all",
+             layout_.recompute_layers);
     const bool operators = layout_.recompute == Recompute::operators;
     const bool some = full && layout_.recompute_every > 1;
     add_text("mode", some || operators ? "selective" : full ? "full" : "none");

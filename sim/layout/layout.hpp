@@ -354,7 +354,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool reshard_after_forward = true;  // ZeRO-3: free gathered weights between forward and backward
 
   Recompute recompute = Recompute::none;
-  int recompute_every = 1;  // full: every k-th layer of a chunk is recomputed (1: all)
+  int recompute_every = 1;   // full: every k-th layer of a chunk is recomputed (1: all)
+  int recompute_layers = 0;  // full: the first n layers of each chunk are recomputed; 0: no limit
+  // Whether full recomputation runs the layer at `index` of its chunk, from 0, again.
+  bool recomputes_layer(int index) const {
+    return recompute == Recompute::full && index % recompute_every == 0 &&
+           (recompute_layers == 0 || index < recompute_layers);
+  }
   // selective: what runs again. Empty: the attention proper of unfused kernels.
   std::vector<RecomputeModule> recompute_modules;
   AttentionKernel attention = AttentionKernel::flash;

@@ -167,6 +167,9 @@ Fields batch_and_sharding() {
       {integer_key("recompute_every", layers, "layers", "1",
                    "full recomputation: of every k-th layer"),
        &Layout::recompute_every},
+      {integer_key("recompute_layers", {0, layers.max}, "layers", "0",
+                   "full recomputation: of the first n layers of each chunk; 0: no limit"),
+       &Layout::recompute_layers, nullptr, nullptr, false},
       {text_key(KeyType::list, "recompute_modules", "[]",
                 "selective: parts of a layer that run again: core_attn, mla_up_proj, mlp, moe, "
                 "moe_act, shared_experts, layernorm"),

@@ -68,9 +68,11 @@ std::string terms(const Layout& l) {
   line.add(l.zero_stage == 3 && !l.reshard_after_forward, "no-reshard");
   line.add(l.recompute == Recompute::selective, "recompute selective");
   line.append(runs_modules_again(l), " {}", joined(l.recompute_modules));
-  const bool some = l.recompute_every > 1;
+  const bool some = l.recompute_every > 1 || l.recompute_layers > 0;
   line.add(l.recompute == Recompute::full && !some, "recompute full");
-  line.add(l.recompute == Recompute::full && some, "recompute 1/{}", l.recompute_every);
+  const bool full = l.recompute == Recompute::full;
+  line.add(full && l.recompute_every > 1, "recompute 1/{}", l.recompute_every);
+  line.add(full && l.recompute_layers > 0, "recompute first {}", l.recompute_layers);
   line.add(l.pipeline_parallel > 1 && l.data_parallel > 1 && pipeline_before_data(l), "pp-inner");
   return line.take();
 }
@@ -86,6 +88,7 @@ std::string summary(const Layout& l) {
   line.add(l.sequence_parallel, "sp");
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
   line.append(runs_modules_again(l), " {}", joined(l.recompute_modules));
+  line.append(l.recompute_layers > 0, " of the first {} layers", l.recompute_layers);
   return line.take();
 }
 
@@ -116,6 +119,7 @@ std::string sentence(const Layout& l) {
               " in groups of {}", l.shard_group);
   line.add(l.recompute != Recompute::none, "recompute {}", word(l.recompute));
   line.append(runs_modules_again(l), " ({})", joined(l.recompute_modules));
+  line.append(l.recompute_layers > 0, " (first {} layers of a stage)", l.recompute_layers);
   line.add(l.trains_adapters(), "{} of rank {} at {}",
            l.frozen_format == FrozenFormat::nf4 ? "QLoRA"
            : l.lora_magnitudes                  ? "DoRA"

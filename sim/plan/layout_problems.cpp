@@ -406,6 +406,17 @@ class Checker : private LayoutProblemList {
               "recompute full",
               layout_.recompute_every, word(layout_.recompute));
     }
+    if (layout_.recompute_layers < 0)
+      problem("recompute_layers", "recompute_layers is {}; allowed: 0 or more",
+              layout_.recompute_layers);
+    else if (layout_.recompute_layers > 0 && layout_.recompute != Recompute::full)
+      problem("recompute_layers",
+              "recompute_layers is {}, but recompute is {}; allowed: 0, or recompute full",
+              layout_.recompute_layers, word(layout_.recompute));
+    else if (layout_.recompute_layers > 0 && layout_.recompute_every > 1)
+      problem("recompute_layers",
+              "recompute_layers is {} beside recompute_every {}; allowed: one of them",
+              layout_.recompute_layers, layout_.recompute_every);
     if (layout_.recompute == Recompute::operators && layout_.context_parallel > 1)
       problem("recompute",
               "recompute is operators, and context_parallel {}; allowed: none, selective, full",

@@ -213,10 +213,11 @@ class Hints {
     if (none && has_.operators)
       changes.push_back(
           {"layout.recompute: operators", [](Layout& l) { l.recompute = Recompute::operators; }});
-    if (base.recompute != Recompute::full || base.recompute_every > 1)
+    if (base.recompute != Recompute::full || base.recompute_every > 1 || base.recompute_layers > 0)
       changes.push_back({"layout.recompute: full", [](Layout& l) {
                            l.recompute = Recompute::full;
                            l.recompute_every = 1;
+                           l.recompute_layers = 0;
                            l.recompute_modules.clear();
                          }});
   }

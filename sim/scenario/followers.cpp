@@ -293,6 +293,9 @@ class Followers {
     if (layout_.recompute != Recompute::full)
       move("recompute_every", layout_.recompute_every, 1,
            fmt::format("recompute is {}", word(layout_.recompute)));
+    if (layout_.recompute != Recompute::full)
+      move("recompute_layers", layout_.recompute_layers, 0,
+           fmt::format("recompute is {}", word(layout_.recompute)));
   }
 
   void recompute_modules() {

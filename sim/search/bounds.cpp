@@ -238,6 +238,7 @@ struct Bounds::Parts {
       layout.global_batch = 3 * layout.micro_batch;
       layout.recompute = recompute;
       layout.recompute_every = 1;
+      layout.recompute_layers = 0;
       if (recompute != Recompute::selective) layout.recompute_modules.clear();
       return model_costs(
           model, layout,
@@ -324,6 +325,7 @@ struct Bounds::Parts {
     layout.pipeline_runs = 1;  // what further runs reduce is left out
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
+    layout.recompute_layers = 0;
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
     layout.global_batch = few.more * layout.data_parallel;
     const ShardedModel more = shard(model, layout);

@@ -125,6 +125,7 @@ class Lister {
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
+    layout.recompute_layers = 0;
     layout.recompute_modules.clear();
     layout.layers_per_chunk = split_layers(model_, 1).layers;
     place->second = layout_problems(layout, model_).empty();
@@ -477,6 +478,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   if (specification.messages_of_preset) set_message_overlap(*workload.preset, layout);
   layout.recompute = pipeline.recompute;
   layout.recompute_every = pipeline.recompute_every;
+  layout.recompute_layers = 0;  // every k-th layer is what a search varies
   if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();
   layout.sequence_parallel = pipeline.sequence_parallel;
   layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;

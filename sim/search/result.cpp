@@ -210,6 +210,7 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
   add_difference(found, "sequence_parallel", from.sequence_parallel, to.sequence_parallel);
   add_difference(found, "recompute", word(from.recompute), word(to.recompute));
   add_difference(found, "recompute_every", from.recompute_every, to.recompute_every);
+  add_difference(found, "recompute_layers", from.recompute_layers, to.recompute_layers);
   add_difference(found, "placement", order_text(from.placement), order_text(to.placement));
   return found;
 }

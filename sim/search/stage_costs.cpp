@@ -51,7 +51,6 @@ std::int64_t passes_of(const ChunkCosts& chunk) {
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied) {
   const std::vector<int> split = layers_of_chunks(layout, plain.of_layer.size());
-  const bool full = layout.recompute == Recompute::full;
   std::vector<ChunkCosts> chunks(split.size());
   std::vector<ChunkBlock> blocks;
   int layer = 0;
@@ -60,7 +59,7 @@ std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plai
     blocks.clear();
     if (first) blocks.push_back({&plain.input});
     for (int i = 0; i < split[c]; ++i, ++layer) {
-      const bool again = full && i % layout.recompute_every == 0;
+      const bool again = layout.recomputes_layer(i);
       blocks.push_back({&(again ? checkpointed : plain).layer(layer), again});
     }
     if (last) blocks.push_back({&plain.output});

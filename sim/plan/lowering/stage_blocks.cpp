@@ -55,8 +55,7 @@ class StageBlockMaker {
     const Layout& layout = model_.layout;
     StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer);
     block.checkpoint =
-        layout.recompute == Recompute::operators ||
-        (layout.recompute == Recompute::full && of_chunk % layout.recompute_every == 0);
+        layout.recompute == Recompute::operators || layout.recomputes_layer(of_chunk);
     block.is_first = layer == 0 && !model_.input;
   }
 

@@ -120,8 +120,9 @@ double recomputed(const Model& model, const Block& layer, const BlockFlops& flop
                   const Layout& layout, AttentionCount count, const CountedTokens& counted,
                   int index_in_chunk) {
   if (layout.recompute == Recompute::full) {
-    const bool again = index_in_chunk % layout.recompute_every == 0;
-    return again ? flops.forward - not_run_again(model, layer, layout, counted.row) : 0.0;
+    return layout.recomputes_layer(index_in_chunk)
+               ? flops.forward - not_run_again(model, layer, layout, counted.row)
+               : 0.0;
   }
   if (layout.recompute != Recompute::selective) return 0;
   if (layout.recompute_modules.empty()) return is_flash(layout.attention) ? 0.0 : flops.attention;

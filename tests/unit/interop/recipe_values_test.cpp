@@ -151,3 +151,16 @@ TEST_CASE("lists in brackets, over lines, of one word are lists", "[interop]") {
              "  --cuda-graph-modules: '[attn moe_router]'\n")
             .graph_scope.size() == 2);
 }
+
+TEST_CASE("recomputation by a number of layers is that of the first of each chunk", "[interop]") {
+  const std::string block = "--recompute-granularity full --recompute-method block ";
+  const auto layout = [&](const std::string& more) {
+    return from_flags(test::decoder(block + more)).layout;
+  };
+  CHECK(layout("--recompute-num-layers 5").recompute == Recompute::full);
+  CHECK(layout("--recompute-num-layers 5").recompute_layers == 5);
+  CHECK(layout("--recompute-num-layers 24").recompute_layers == 0);
+  CHECK(layout("--recompute-num-layers 12 --pipeline-model-parallel-size 2").recompute_layers == 0);
+  CHECK(layout("--recompute-num-layers 5 --pipeline-model-parallel-size 2").recompute_layers == 5);
+  CHECK_FALSE(test::flag_problems(test::decoder(block + "--recompute-num-layers 0")).empty());
+}

@@ -85,6 +85,8 @@ Layout random_layout(std::uint64_t seed) {
   layout.recompute =
       dice.pick({Recompute::none, Recompute::selective, Recompute::operators, Recompute::full});
   layout.recompute_every = layout.recompute == Recompute::full ? dice.pick({1, 2}) : 1;
+  if (layout.recompute == Recompute::full && layout.recompute_every == 1)
+    layout.recompute_layers = dice.pick({0, 1});
   layout.attention = dice.pick({AttentionKernel::flash, AttentionKernel::unfused});
   layout.compute_dtype = dice.pick({DType::bf16, DType::fp8});
   layout.eight_bit_parameters = layout.compute_dtype == DType::fp8 && dice.coin();

@@ -235,3 +235,38 @@ TEST_CASE("modules that are not there, or not modelled, are refused", "[plan][pr
         "recompute_modules: modules run again as Megatron-LM runs them; allowed: framework "
         "megatron, or recompute without recompute_modules");
 }
+
+TEST_CASE("the first layers of each chunk run again", "[plan]") {
+  const Model model = test::transformer(1, 8);
+  Layout layout = test::layout_for(1, 2, 2, 4);
+  layout.virtual_stages = 2;
+  layout.recompute = Recompute::full;
+  layout.layers_per_chunk = {3, 2, 2, 1};
+  const auto again = [&](int layers) {
+    layout.recompute_layers = layers;
+    REQUIRE(layout_problems(layout, model).empty());
+    const Plan plan = make_plan(model, layout);
+    REQUIRE_NOTHROW(check_plan(plan));
+    double flops = 0;
+    for (const Program& program : plan.programs)
+      for (std::uint32_t op = 0; op < program.size(); ++op)
+        if (program.kind[op] == OpKind::gemm && program.pass[op] == Pass::recompute)
+          flops += program.kernels[program.work[op]].flops.count();
+    return flops;
+  };
+  const auto counted = [&] {
+    return hardware_flops(model, layout, AttentionCount::full).count() -
+           model_flops(model, layout, AttentionCount::full).count();
+  };
+  const double all = again(0), all_counted = counted();
+  for (const auto& [layers, of_eight] : {std::pair{1, 4}, std::pair{2, 7}, std::pair{3, 8}}) {
+    CHECK(again(layers) == all * of_eight / 8);
+    CHECK(std::abs(counted() - all_counted * of_eight / 8) <= 1e-9 * all_counted);
+  }
+  layout.recompute_layers = 1;
+  layout.recompute_every = 2;
+  CHECK(layout_problems(layout, model).front().key == "recompute_layers");
+  layout.recompute_every = 1;
+  layout.recompute = Recompute::none;
+  CHECK(layout_problems(layout, model).front().key == "recompute_layers");
+}
