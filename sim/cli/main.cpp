@@ -1,10 +1,12 @@
 // The program `stepcast`: reads the command line, runs one command, turns what goes wrong into a
-// message and an exit code.
+// message and an exit code. With --work, which every command takes, it says what was counted.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <exception>
 
+#include "sim/base/work.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/cli/failure.hpp"
 #include "sim/cli/job_hint.hpp"
@@ -14,6 +16,12 @@ namespace {
 
 extern "C" void end_at_once(int) {
   _exit(static_cast<int>(sim::ExitCode::interrupted));
+}
+
+void print_work() {
+  for (const auto& [work, text] : words_of(sim::Work{}))
+    sim::print_note(
+        fmt::format("{:<18} {}", text, sim::work_counts[static_cast<std::size_t>(work)].load()));
 }
 
 sim::ExitCode run(const std::vector<std::string>& arguments) {
@@ -39,5 +47,9 @@ sim::ExitCode run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   std::signal(SIGINT, end_at_once);
-  return static_cast<int>(run({argv + 1, argv + argc}));
+  std::vector<std::string> arguments{argv + 1, argv + argc};
+  const bool counts = std::erase(arguments, "--work") > 0;
+  const sim::ExitCode code = run(arguments);
+  if (counts) print_work();
+  return static_cast<int>(code);
 }

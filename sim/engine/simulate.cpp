@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/work.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/own_links.hpp"
@@ -176,6 +177,8 @@ Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
   Executor executor{executor_input(plan, cluster.device(), system, prepared, options), recorded,
                     stepwise ? &*stepwise : nullptr};
   executor.run(control);
+  count_work(Work::events_simulated, executor.events() - executor.jumped_events());
+  count_work(Work::events_jumped, executor.jumped_events());
 
   Simulation simulation;
   Timeline& timeline = simulation.timeline;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/work.hpp"
 #include "sim/engine/wirings.hpp"
 
 namespace sim {
@@ -329,6 +330,7 @@ class Wiring {
 System wire(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
             const Control& control, KnownGroups* known) {
   SIM_CHECK(plan.world_size() <= cluster.gpus(), plan.world_size(), cluster.gpus());
+  count_work(Work::groups_wired, plan.groups.size());
   return Wiring{plan, cluster, options, known}.build(control);
 }
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "sim/base/work.hpp"
 #include "sim/memory/flat_units.hpp"
 #include "sim/memory/gathered_units.hpp"
 #include "sim/memory/parameter_buffers.hpp"
@@ -58,6 +59,7 @@ class Replay {
         replay(OpId{i}, has ? &program_.scratches[scratch->second] : nullptr);
         if (has) ++scratch;
       }
+      count_work(Work::operators_replayed, program_.size());
       for (Blocks& gradient : gradient_)
         pool_.give(gradient);
       pool_.give(waiting_);

@@ -3,6 +3,7 @@
 // (MoEFlexTokenDispatcher), training/arguments.py.
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace sim {
 namespace {
@@ -57,6 +58,15 @@ void check_merged_passes(const Layout& layout, const Model& model, LayoutProblem
   if (layout.overlap_tensor_products)
     list.problem("overlap.expert_exchange",
                  "overlap.expert_exchange is not modelled with overlap.tensor_products");
+  if (holds_units(model, layout)) {
+    const char* key =
+        layout.pipeline_parallel > 1 ? "framework.defer_gradient_sync" : "framework.no_sync";
+    list.problem("overlap.expert_exchange",
+                 "overlap.expert_exchange is Megatron-LM's, which reduces gradients in every "
+                 "micro-batch, but {} keeps them whole under zero_stage 3; allowed: {} false, or "
+                 "zero_stage 0, 1, 2",
+                 key, key);
+  }
 }
 
 }  // namespace

@@ -132,6 +132,11 @@ class PackingChecker {
   void context() {
     const int c = layout_.context_parallel;
     if (c == 1) return;
+    if (layout_.packed_length > 0 && layout_.packed_length < 2 * c)
+      list_.problem("packed_length",
+                    "packed_length is {}, but context_parallel {} cuts each sequence into {} "
+                    "chunks; allowed: {} or more",
+                    layout_.packed_length, c, 2 * c, 2 * c);
     if (model_.execution.context != ContextForm::transformer_engine)
       list_.problem(
           key(),

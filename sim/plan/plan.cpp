@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sim/base/work.hpp"
 #include "sim/plan/grid.hpp"
 #include "sim/plan/lowering/stage_lowering.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
@@ -45,6 +46,8 @@ Plan make_plan(const Model& model, const Layout& layout) {
     lower_lengths(model, order, plan);
   else
     plan.programs = lowered(model, layout, order, {});
+  for (const Program& program : plan.programs)
+    count_work(Work::operators_planned, program.size());
   plan.program_of_rank.resize(static_cast<std::size_t>(layout.world_size()));
   for (std::uint32_t rank = 0; rank < plan.program_of_rank.size(); ++rank) {
     plan.program_of_rank[rank] =

@@ -27,10 +27,22 @@ void check_eight_bit_attention(const Model& model, const Device& device, const L
                                                device.name, micro ? "mxfp8" : "fp8"));
 }
 
+void check_formats(const Layout& layout, const Device& device, const Layered& section) {
+  const auto check = [&](const char* key, DType dtype) {
+    if (device.gemm_model(dtype)) return;
+    section.problem(key, fmt::format("{} is {}, in which the {} cannot compute; allowed: {}", key,
+                                     word(dtype), device.name, device.gemm_formats()));
+  };
+  check("compute_dtype", layout.compute_dtype);
+  if (layout.activation_dtype != layout.compute_dtype)
+    check("activation_dtype", layout.activation_dtype);
+}
+
 }  // namespace
 
 void check_kernels(const Layout& layout, const Model& model, const Device& device,
                    const Layered& top) {
+  check_formats(layout, device, top.section("layout"));
   check_attention(layout, device, top.section("layout"));
   check_eight_bit_attention(model, device, top.section("framework"));
 }

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "sim/base/work.hpp"
 #include "sim/report/report.hpp"
 
 namespace sim {
 
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
                     std::uint32_t index, EvaluationMemory& memory, const Control& control) {
+  count_work(Work::layouts_evaluated, 1);
   const Scenario& workload = specification.workload;
   const Plan plan = make_plan(workload.model, layout_of(specification, candidates, index));
   Evaluation made{.index = index, .fits = true};

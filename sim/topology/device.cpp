@@ -245,15 +245,19 @@ const AttentionModel* Device::attention_model(AttentionKernel kernel) const {
   return nullptr;
 }
 
-const GemmModel& Device::require_gemm(DType dtype) const {
-  if (const GemmModel* model = gemm_model(dtype)) return *model;
-  std::string allowed;
+std::string Device::gemm_formats() const {
+  std::string formats;
   for (const auto& entry : words_of(DType{}))
     if (gemm_model(entry.value))
-      allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", entry.text);
+      formats += fmt::format("{}{}", formats.empty() ? "" : ", ", entry.text);
+  return formats;
+}
+
+const GemmModel& Device::require_gemm(DType dtype) const {
+  if (const GemmModel* model = gemm_model(dtype)) return *model;
   throw InputError(
       SourcePosition{.file = name},
-      fmt::format("this device cannot compute in {}; allowed: {}", word(dtype), allowed));
+      fmt::format("this device cannot compute in {}; allowed: {}", word(dtype), gemm_formats()));
 }
 
 FlopRate Device::peak(DType dtype) const {

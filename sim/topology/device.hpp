@@ -174,6 +174,8 @@ struct Device {
   FlopRate peak(DType dtype) const;
   // As peak(), for the whole model.
   const GemmModel& require_gemm(DType dtype) const;
+  // The formats that it has rates for, as a list for messages.
+  std::string gemm_formats() const;
 };
 
 // Reads a device file (topologies/devices/*.yaml), with `changes` made to its values.

@@ -9,6 +9,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/work.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -278,6 +279,7 @@ RowResult predict(const MeasuredSet& set, const MeasuredRow& row, const PredictO
   throw_if_stopped(control);
   RowResult result{.row = row, .prediction = {}, .skipped = row.unreadable};
   if (!row.unreadable.empty()) return result;
+  count_work(Work::rows_forecast, 1);
   try {
     result.prediction = simulate_row(set, row, options, control);
   } catch (const std::runtime_error& error) {

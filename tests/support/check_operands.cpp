@@ -61,7 +61,7 @@ Operands operands_of_site(Action action) {
     case Action::loss_maximum:
       return {roles({input, maximum})};
     case Action::loss_exponentials:
-      return {roles({maximum, target_logit, exponential_sum}), roles({input, saved})};
+      return {roles({maximum, target_logit, exponential_sum}), roles({input, saved, output})};
     case Action::sum_output:
     case Action::sum_gradient:
       return {roles({output}), roles({input})};

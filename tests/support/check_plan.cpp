@@ -88,7 +88,8 @@ void check_buffers(const Program& program) {
     }
     if (life[i] == Life::unborn) {
       refuse_plan("stage " + std::to_string(program.stage) + " never writes buffer " +
-                  std::to_string(i));
+                  std::to_string(i) + " of " + std::to_string(program.buffers[i].size.count()) +
+                  " bytes for " + std::string{word(program.buffers[i].category)});
     }
   }
 }

@@ -30,7 +30,7 @@ void HostOptimizer::update() {
     ready[index] = update_on_host(index, waits_for(ready, index));
   for (std::uint32_t index = 0; index < store_.buckets.size(); ++index)
     weights_from_host(index, waits_for(ready, index));
-  builder_.wait_for_stream(Stream::compute, Stream::host_copy);
+  weights_wait_for(Stream::host_copy);
 }
 
 // Gradients lie on the host already, and weights may.
@@ -43,7 +43,13 @@ void HostOptimizer::update_in_place() {
   if (layout_.offloads_parameters()) return;
   for (std::uint32_t index = 0; index < store_.buckets.size(); ++index)
     weights_from_host(index, waits_for(updated, index));
-  builder_.wait_for_stream(Stream::compute, Stream::host_copy);
+  weights_wait_for(Stream::host_copy);
+}
+
+// Kernels, and gathers of the new weights.
+void HostOptimizer::weights_wait_for(Stream copies) {
+  builder_.wait_for_stream(Stream::compute, copies);
+  builder_.wait_for_stream(Stream::data_comm, copies);
 }
 
 // Gradients go where the update has read the last ones; its weights come back beside them. In the
@@ -56,7 +62,7 @@ void HostOptimizer::take_turns() {
     builder_.wait(Stream::host_copy, delayed_[index]);
     weights_from_host(index, gradients_to_host(index), Stream::host_load);
   }
-  builder_.wait_for_stream(Stream::compute, Stream::host_load);
+  weights_wait_for(Stream::host_load);
 }
 
 // What the step of a bucket needs of the one before: its own part, or all of it.

@@ -23,6 +23,7 @@ class HostOptimizer : StagePart {
   void take_turns();
   OpId gradients_to_host(std::uint32_t index);
   OpId update_on_host(std::uint32_t index, OpId behind);
+  void weights_wait_for(Stream copies);
   void weights_from_host(std::uint32_t index, OpId behind, Stream stream = Stream::host_copy);
   OpId waits_for(const std::vector<OpId>& ready, std::uint32_t index) const;
   std::uint32_t host_update(std::int64_t elements);

@@ -239,7 +239,10 @@ void LinearBackward::weight_gradient(Frame& frame, std::size_t i, const Value& g
     emit_.compute(frame, i, work.weight_gradients[product], work.weight_name,
                   Action::weight_gradient);
     tensors_.read(gathered, Role::input);
-    if (frame.saved[i].input.value != none) builder_.reads(frame.saved[i].input, Role::input);
+    if (frame.saved[i].input.value != none)
+      builder_.reads(frame.saved[i].input, Role::input);
+    else if (!gathered.exists() && frame.saved[i].extra.value != none)  // in 8 bits
+      builder_.reads(frame.saved[i].extra, Role::saved);
     tensors_.read(gradient, Role::gradient);
     own = sums_.write_gradient(frame, parameters.matrix(), own);
   }

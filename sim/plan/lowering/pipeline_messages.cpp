@@ -31,6 +31,13 @@ void PipelineMessages::begin_slot() {
   };
   sent_before_slot_.push_back({sent(Stream::forward_send), sent(Stream::backward_send)});
   post_receives();
+  wait_for_sends();
+}
+
+void PipelineMessages::wait_for_sends() {
+  for (const OpId sent : awaited_sends_)
+    builder_.wait(Stream::compute, sent);
+  awaited_sends_.clear();
 }
 
 // The tensor between chunk - 1 and `chunk`: what the block before the boundary puts out.
@@ -217,7 +224,7 @@ void PipelineMessages::send(const Slot& slot, const SlotMessage& message, const 
                    {Action::send});
   if (messages_.wait_long()) sent_[index_of(message.peer)].push_back(sent);
   tensors_.drop(value, Role::input);
-  if (!messages_of(context_.slot).sent_beside) builder_.wait(Stream::compute, sent);
+  if (!messages_of(context_.slot).sent_beside) awaited_sends_.push_back(sent);
 }
 
 void PipelineMessages::send_waiting_forward() {

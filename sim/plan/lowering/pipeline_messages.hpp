@@ -31,6 +31,9 @@ class PipelineMessages : StagePart {
   bool leads_pair() const { return leads_pair(context_.slot); }
   void send_behind_pair(const Value& output);
   void send_waiting_forward();
+  // Kernels that follow wait for the sends that the framework does not run beside compute. The
+  // next slot does so when its receives are posted, since the neighbours wait in the same way.
+  void wait_for_sends();
 
  private:
   // Of a slot: whether kernels go on beside what it sends; whether it is asked for one slot ahead.
@@ -54,6 +57,7 @@ class PipelineMessages : StagePart {
   bool has_messages_ = false;  // since the host has waited for some
   Value waiting_output_;       // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
+  std::vector<OpId> awaited_sends_;  // see wait_for_sends
   std::vector<Value> posted_;  // messages that were asked for, by slot
   // By neighbour: how many of its messages were asked for; what was sent to it, and how many of
   // these it has asked for by now, where messages may wait long.

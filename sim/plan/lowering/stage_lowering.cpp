@@ -59,6 +59,7 @@ Program StageLowering::lower() {
     i += lower_slots(i);
     if (context_.begins_batch(i)) end_batch();
   }
+  messages_.wait_for_sends();
   tools_.reduction.reduce_remaining();
   if (context_.runs.waits_for_batches) builder.host_waits_for_all();
   optimizer.sum_tensor_gradients();
@@ -69,6 +70,7 @@ Program StageLowering::lower() {
 
 // The training loop calls the schedule, or the model, for the next batch of a step.
 void StageLowering::end_batch() {
+  messages_.wait_for_sends();
   tools_.reduction.end_run();
   if (context_.runs.waits_for_batches) context_.builder.host_waits_for_all();
 }

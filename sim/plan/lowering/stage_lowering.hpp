@@ -33,6 +33,7 @@ class StageLowering {
   void lower_merged(const MergedSlots& slots);
   void end_merged(const MergedSlots& slots, Value x, Value gradient);
   Value begin_merged(std::size_t index);
+  Frame gathered(std::uint32_t block, int microbatch, Pass pass);
   // Blocks that are no layers.
   Value forward_whole(std::uint32_t at, int microbatch, const Value& x);
   Value backward_whole(std::uint32_t at, int microbatch, const Value& gradient);

@@ -33,19 +33,24 @@ Value StageLowering::begin_merged(std::size_t index) {
   return messages_.received(context_.slots[index]);
 }
 
-Value StageLowering::forward_whole(std::uint32_t at, int microbatch, const Value& x) {
-  Frame made = frame(context_.blocks[at], microbatch, Pass::forward);
-  weights_.prefetch(at, +1);
+// The frame of a block whose weights are there. Megatron-FSDP gathers and reshards layer by layer
+// in merged passes, too (Megatron-LM, pull request 3797).
+Frame StageLowering::gathered(std::uint32_t at, int microbatch, Pass pass) {
+  Frame made = frame(context_.blocks[at], microbatch, pass);
+  weights_.prefetch(at, pass == Pass::forward ? +1 : -1);
   weights_.wait_for_weights(*made.block);
+  return made;
+}
+
+Value StageLowering::forward_whole(std::uint32_t at, int microbatch, const Value& x) {
+  Frame made = gathered(at, microbatch, Pass::forward);
   const Value out = forward_.forward_block(made, x);
   weights_.release_weights(*made.block, true);
   return out;
 }
 
 Value StageLowering::backward_whole(std::uint32_t at, int microbatch, const Value& gradient) {
-  Frame made = frame(context_.blocks[at], microbatch, Pass::backward);
-  weights_.prefetch(at, -1);
-  weights_.wait_for_weights(*made.block);
+  Frame made = gathered(at, microbatch, Pass::backward);
   const Value out = backward_.backward_block(made, gradient);
   weights_.release_weights(*made.block, false);
   return out;
@@ -99,19 +104,16 @@ void StageLowering::lower_merged(const MergedSlots& slots) {
   for (std::uint32_t i = 0; i < std::max(forwards, backwards); ++i) {
     LayerForward* const goes = i < forwards ? &ahead : nullptr;
     LayerBackward* const comes = i < backwards ? &back : nullptr;
-    if (goes != nullptr) {
-      const std::uint32_t at = of_forward->layers + i;
-      weights_.prefetch(at, +1);
-      weights_.wait_for_weights(context_.blocks[at]);
-      goes->begin(frame(context_.blocks[at], forward->microbatch, Pass::forward), x);
-    }
+    const std::uint32_t forward_at = of_forward ? of_forward->layers + i : 0;
+    const std::uint32_t backward_at = of_backward ? of_backward->behind - 1 - i : 0;
+    if (goes != nullptr) goes->begin(gathered(forward_at, forward->microbatch, Pass::forward), x);
     if (comes != nullptr)
-      comes->begin(
-          frame(context_.blocks[of_backward->behind - 1 - i], backward->microbatch, Pass::backward),
-          gradient);
+      comes->begin(gathered(backward_at, backward->microbatch, Pass::backward), gradient);
     merged_layer(goes, comes, x, gradient);
     // Megatron-LM issues the last ones behind the messages of the pass, which do not wait for them.
     if (comes != nullptr) comes->attention_weights();
+    if (goes != nullptr) weights_.release_weights(context_.blocks[forward_at], true);
+    if (comes != nullptr) weights_.release_weights(context_.blocks[backward_at], false);
   }
   end_merged(slots, x, gradient);
 }

@@ -2,6 +2,8 @@
 // sharding); Megatron-LM, core/distributed/param_and_grad_buffer.py (gathers of ZeRO-1).
 #include "sim/plan/lowering/weight_gathering.hpp"
 
+#include <algorithm>
+
 namespace sim::lowering {
 
 // ZeRO-1 and 2 with overlap: the weights updated by the step before are gathered in the order of
@@ -139,6 +141,15 @@ void WeightGathering::wait_for_weights(const StageBlock& block) {
   }
 }
 
+// The block at the start of the model, where adapters train and it is lookups alone. A norm behind
+// them has a backward pass.
+bool WeightGathering::is_frozen_table(const StageBlock& block) const {
+  if (block.layer >= 0 || block.is_output) return false;
+  if (!layout_.trains_adapters() || layout_.trains_embedding) return false;
+  return std::ranges::none_of(model_.blocks[block.shape].ops,
+                              [](const ShardedOp& op) { return op.op->kind == ModelOpKind::norm; });
+}
+
 // ZeRO-3: the unit in use and the next ones of its chunk (FSDP: forward and backward prefetch). A
 // gather starts when the kernels issued so far are done, which bounds the units alive.
 void WeightGathering::prefetch(std::uint32_t block, int direction) {
@@ -152,9 +163,7 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
     const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
     if (at < first || at > last) break;
     const StageBlock& next = context_.blocks[static_cast<std::size_t>(at)];
-    const bool is_input = next.layer < 0 && !next.is_output;
-    const bool frozen = layout_.trains_adapters() && !layout_.trains_embedding;
-    if (direction < 0 && is_input && frozen) break;  // it has no backward pass
+    if (direction < 0 && is_frozen_table(next)) break;  // it has no backward pass
     for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
       if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }

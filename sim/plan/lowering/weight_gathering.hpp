@@ -29,6 +29,7 @@ class WeightGathering : StagePart {
   OpLabel label_of(const Bucket& bucket, const char* name);
   std::uint32_t index_of(const Bucket& bucket) const;
   bool turns_around(const StageBlock& block) const;
+  bool is_frozen_table(const StageBlock& block) const;
   void release_unit(const StageBlock& block, Bucket& bucket, bool after_forward);
 
   ParameterStore& store_;
