@@ -11,8 +11,8 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
+using Verdict::noted;
+using Verdict::refused;
 
 constexpr std::array backend_keys{
     KnownKey{"_target_"},

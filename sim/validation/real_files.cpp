@@ -4,16 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/validation/csv.hpp"
+#include "sim/validation/json_cell.hpp"
 #include "sim/validation/real_tables.hpp"
 
 namespace sim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number_or_null(std::optional<double> value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json json_of(const Breakdown& parts) {
   return {{"compute_s", to_seconds(parts.compute)},
