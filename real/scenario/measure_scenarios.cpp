@@ -9,6 +9,7 @@
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure_machine.hpp"
 #include "real/cuda/cuda_backend.hpp"
+#include "real/scenario/training_run.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
 #include "sim/calibration/cluster_file.hpp"
@@ -53,7 +54,7 @@ void add_suite(Measuring& job, const sim::RealSuite& suite) {
   if (job.request.backend == MeasuredBackend::cuda && job.asked.base_cluster.empty())
     job.asked.base_cluster = suite.cluster;
   for (const sim::SuiteScenario& one : suite.scenarios)
-    add(job, sim::load_scenario(one.base, sim::overrides_of(suite, one)));
+    add(job, as_executed(sim::load_scenario(one.base, sim::overrides_of(suite, one))));
 }
 
 Measuring job_of(const sim::MachineRequest& asked) {
@@ -67,7 +68,7 @@ Measuring job_of(const sim::MachineRequest& asked) {
                             .arguments = own_arguments()},
                 .wanted = {}};
   for (const std::string& path : asked.scenarios)
-    add(job, sim::load_scenario(path));
+    add(job, as_executed(sim::load_scenario(path)));
   if (!asked.suite.empty()) add_suite(job, sim::load_real_suite(sim::find_suite(asked.suite)));
   if (job.request.ranks == 0) {
     job.request.ranks = 1;

@@ -86,6 +86,7 @@ std::string breakdown_text(const RunReport& report) {
   std::string text =
       fmt::format("last step  {}, mean over ranks:\n", sim::precise(report.recorded));
   for (const sim::BreakdownField& field : sim::breakdown_fields) {
+    if (!field.shows(report.breakdown)) continue;
     const sim::Duration part = report.breakdown.*field.member;
     text += fmt::format("  {:<18}{:>10}  {:>5.1f} %\n", field.title, sim::precise(part),
                         100 * sim::in_seconds(part) / sim::in_seconds(report.recorded));

@@ -7,6 +7,7 @@
 
 #include "real/calibrate/run_suite.hpp"
 #include "real/cuda/environment.hpp"
+#include "real/scenario/training_run.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/layout/layout_text.hpp"
@@ -58,15 +59,17 @@ void set_drift(const std::optional<sim::ReferenceTimes>& calibrated, const RunFa
                                   *calibrated, waiting_share(row.predicted_parts));
   row.measured = sim::duration_from_seconds(row.drift->measured);
   sim::Breakdown& parts = row.measured_parts;
-  for (sim::Duration* part : {&parts.compute, &parts.exposed_tensor, &parts.exposed_data,
-                              &parts.exposed_pipeline, &parts.bubble, &parts.host})
+  for (sim::Duration* part :
+       {&parts.compute, &parts.exposed_tensor, &parts.exposed_context, &parts.exposed_expert,
+        &parts.exposed_data, &parts.exposed_pipeline, &parts.bubble, &parts.host})
     *part = sim::duration_from_seconds(sim::to_seconds(*part) / row.drift->recorded);
 }
 
 }  // namespace
 
 SuiteForecast forecast(const sim::RealSuite& suite, const sim::SuiteScenario& wanted) {
-  sim::Scenario scenario = sim::load_scenario(wanted.base, sim::overrides_of(suite, wanted));
+  sim::Scenario scenario =
+      as_executed(sim::load_scenario(wanted.base, sim::overrides_of(suite, wanted)));
   if (scenario.layout.world_size() != suite.ranks)
     throw sim::InputError{sim::SourcePosition{suite.path, 0, 0},
                           fmt::format("{} has {} ranks, the suite {}", wanted.name,

@@ -246,6 +246,16 @@ std::vector<sim::Duration> TrainingRun::counted_times() const {
   return times;
 }
 
+sim::Scenario as_executed(sim::Scenario scenario) {
+  if (!scenario.framework.execution.separate_update) return scenario;
+  scenario.framework.execution.separate_update = scenario.model.execution.separate_update = false;
+  scenario.followed.push_back({.key = "framework.separate_update",
+                               .from = "true",
+                               .to = "false",
+                               .why = "the engine clips and updates in one pass"});
+  return scenario;
+}
+
 void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options) {
   check_executable(scenario, plan, chosen_backend(options.backend) == BackendChoice::cuda,

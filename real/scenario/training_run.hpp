@@ -55,6 +55,10 @@ struct TrainingRun {
   std::vector<sim::Duration> counted_times() const;  // sorted
 };
 
+// as_executed is a scenario as the engine runs it: gradients are clipped and new weights written in
+// Adam's kernel, whatever framework.separate_update says. What was changed is in `followed`.
+sim::Scenario as_executed(sim::Scenario scenario);
+
 // What train_scenario() would refuse before it trains, without training: throws its InputError.
 void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options);

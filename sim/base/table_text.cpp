@@ -40,24 +40,36 @@ double amount_of(Duration value, const TimeUnit& unit) {
   return static_cast<double>(value.count()) / static_cast<double>(unit.ticks);
 }
 
+// So many digits, zeros at the end too: 5.630, 45.51. Whole numbers have all of theirs, in groups:
+// 1,287. REQUIRES: `value` is 0, or at least 0.1.
+std::string digits_of(double value, int count) {
+  const std::string rounded = fmt::format("{:.{}e}", value, count - 1);
+  const int exponent = value > 0 ? std::stoi(rounded.substr(rounded.find('e') + 1)) : 0;
+  if (exponent >= count - 1) return grouped(static_cast<std::int64_t>(std::llround(value)));
+  return fmt::format("{:.{}f}", value, count - 1 - exponent);
+}
+
 }  // namespace
 
 std::string precise(Duration value) {
+  if (value == Duration{}) return "0 s";
   const TimeUnit unit = unit_of(value);
   if (unit.ticks == 1) return fmt::format("{} ps", value.count());
-  return fmt::format("{:#.4g} {}", amount_of(value, unit), unit.name);
+  return fmt::format("{} {}", digits_of(amount_of(value, unit), 4), unit.name);
 }
 
 std::string range_text(Duration low, Duration high) {
   const TimeUnit unit = unit_of(high);
-  return fmt::format("{:#.3g} to {:#.3g} {}", amount_of(low, unit), amount_of(high, unit),
-                     unit.name);
+  return fmt::format("{} to {} {}", digits_of(amount_of(low, unit), 3),
+                     digits_of(amount_of(high, unit), 3), unit.name);
 }
 
 std::string significant(double value) {
+  if (value >= 1e15) return fmt::format("{:.3e}", value);
+  if (value >= 1e12) return fmt::format("{:.4g} trillion", value / 1e12);
   if (value >= 1e9) return fmt::format("{:.4g} billion", value / 1e9);
   if (value >= 1e6) return fmt::format("{:.4g} million", value / 1e6);
-  if (value >= 1e4) return grouped(static_cast<std::int64_t>(std::llround(value)));
+  if (value >= 9999.5) return grouped(static_cast<std::int64_t>(std::llround(value)));
   return fmt::format("{:.4g}", value);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/cluster_file.hpp"
@@ -37,15 +38,67 @@ std::string curves_text(const std::vector<MeasuredCurve>& curves) {
   return text;
 }
 
+// Compute capabilities: 7 Volta and Turing, 8 Ampere and Ada, 9 Hopper, 10 to 12 Blackwell (CUDA
+// C++ Programming Guide).
+bool is_of(Generation generation, int capability) {
+  switch (generation) {
+    case Generation::volta:
+      return capability == 7;
+    case Generation::ampere:
+    case Generation::ada:
+      return capability == 8;
+    case Generation::hopper:
+      return capability == 9;
+    case Generation::blackwell:
+      return capability >= 10;
+    case Generation::cdna3:
+    case Generation::cdna4:
+    case Generation::cpu:
+      break;
+  }
+  return true;
+}
+
+// What is not measured comes from a base of the same kind, so the maker must be the same.
+void check_base(const Device& base, const MeasuredMachine& machine) {
+  const bool gpu = base.generation != Generation::cpu;
+  const std::string_view maker = is_cdna(base.generation) ? "AMD" : "NVIDIA";
+  if (gpu && !machine.maker.empty() && machine.maker != maker)
+    throw InputError(
+        SourcePosition{.file = "--base"},
+        fmt::format("the traces are of a GPU of {} (\"{}\"), the base {} is one of {}: give a base "
+                    "of the same maker, as {}",
+                    machine.maker, machine.device, base.name, maker,
+                    machine.maker == "AMD" ? "mi300x" : "h100_sxm"));
+  if (machine.kernels.empty())
+    throw InputError(
+        SourcePosition{.file = "--write-device"},
+        "nothing measured: no kernel has shapes, so the file would be the base alone; record with "
+        "record_shapes=True, and give --write-cluster for collectives");
+}
+
+std::vector<std::string> base_notes(const Device& base, const MeasuredMachine& machine) {
+  if (machine.maker != "NVIDIA" || machine.capability == 0 ||
+      is_of(base.generation, machine.capability))
+    return {};
+  return {
+      fmt::format("the traces are of \"{}\", compute capability {}; the base {} is {}, and what "
+                  "was not measured is its",
+                  machine.device, machine.capability, base.name, word(base.generation))};
+}
+
 }  // namespace
 
 CalibratedFile write_device_file(const std::string& path, const Device& base,
                                  const MeasuredMachine& machine) {
+  check_base(base, machine);
   const DeviceCalibration fit = calibrate_device(base, machine);
   const std::string text = device_yaml(fit, machine);
   static_cast<void>(parse_device(text, path));  // it must be readable
   write(path, text);
-  return {.summary = residual_table(fit), .notes = fit.notes};
+  std::vector<std::string> notes = base_notes(base, machine);
+  notes.insert(notes.end(), fit.notes.begin(), fit.notes.end());
+  return {.summary = residual_table(fit), .notes = std::move(notes)};
 }
 
 CalibratedFile write_cluster_file(const ClusterTarget& target, const MeasuredMachine& machine) {

@@ -130,6 +130,14 @@ std::optional<Kernel> stream_of(const TraceOperator& op) {
   return std::nullopt;
 }
 
+// "AMD" by HIP, by the name of the GPU or by a warp of 64 threads.
+std::string maker_of(const TraceEvents& trace) {
+  const auto named = [&](const char* word) { return trace.device.find(word) != std::string::npos; };
+  if (trace.calls_hip || trace.warp == 64 || named("AMD") || named("Instinct") || named("Radeon"))
+    return "AMD";
+  return named("NVIDIA") || named("Tesla") || trace.warp == 32 ? "NVIDIA" : "";
+}
+
 class Collector {
  public:
   explicit Collector(const KinetoHints& hints) : hints_{hints} {}
@@ -138,6 +146,7 @@ class Collector {
     files_ += (files_.empty() ? "PyTorch trace " : ", ") + name;
     if (result_.machine.device.empty()) result_.machine.device = trace.device;
     if (trace.sms > 0) result_.machine.sms = trace.sms;
+    add_maker(trace, name);
     for (const std::string& version : trace.versions)
       if (versions_.insert(version).second) result_.machine.versions.push_back(version);
     add_kernels(trace);
@@ -182,6 +191,18 @@ class Collector {
   using Call = std::tuple<std::string, std::int64_t, int, std::string, int>;
 
   void note(const std::string& text) { result_.notes.push_back(text); }
+
+  void add_maker(const TraceEvents& trace, const std::string& name) {
+    const std::string maker = maker_of(trace);
+    if (maker.empty()) return;
+    MeasuredMachine& machine = result_.machine;
+    if (!machine.maker.empty() && machine.maker != maker)
+      throw InputError(
+          SourcePosition{.file = name},
+          fmt::format("is of a GPU of {}, the traces before it of {}", maker, machine.maker));
+    machine.maker = maker;
+    if (maker == "NVIDIA") machine.capability = trace.capability;
+  }
 
   // All kernels of one operator are its time: a split product has two.
   void add_kernels(const TraceEvents& trace) {

@@ -72,6 +72,10 @@ class TraceScanner {
         events_.device = scan_.text();
       else if (first && key == "numSms" && scan_.peek() == JsonScan::Kind::number)
         events_.sms = static_cast<int>(scan_.integer({.min = 1, .max = 4096}));
+      else if (first && key == "warpSize" && scan_.peek() == JsonScan::Kind::number)
+        events_.warp = static_cast<int>(scan_.integer({.min = 1, .max = 1024}));
+      else if (first && key == "computeMajor" && scan_.peek() == JsonScan::Kind::number)
+        events_.capability = static_cast<int>(scan_.integer({.min = 0, .max = 1000}));
       else
         scan_.skip();
     });
@@ -225,6 +229,7 @@ class TraceScanner {
       events_.operators.insert_or_assign(e.external, std::move(e.op));
     } else if (e.category == "cuda_runtime" || e.category == "cuda_driver") {
       const bool kernel = e.name.find("LaunchKernel") != std::string::npos;
+      events_.calls_hip = events_.calls_hip || e.name.starts_with("hip");
       events_.launches[{e.process, e.thread}].push_back({e.at, kernel, e.kernel.correlation});
     } else if (e.category == "user_annotation") {
       keep_step(e);

@@ -61,6 +61,9 @@ struct TraceEvents {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<TraceLaunch>> launches;  // by thread
   std::string device;
   int sms = 0;
+  int warp = 0;            // threads of a warp: 32 of NVIDIA's, 64 of AMD's Instinct; 0: not told
+  int capability = 0;      // major compute capability, of NVIDIA's; 0: not told
+  bool calls_hip = false;  // the host launches through HIP
   std::vector<std::string> versions;
 };
 

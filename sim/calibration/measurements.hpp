@@ -80,6 +80,8 @@ struct MeasuredGaps {
 struct MeasuredMachine {
   std::string host{};                   // name of the machine
   std::string device{};                 // as the driver or /proc/cpuinfo names it
+  std::string maker{};                  // "NVIDIA" or "AMD", where a trace shows it
+  int capability = 0;                   // major compute capability of NVIDIA's; 0: not told
   std::string date{};                   // ISO 8601
   std::vector<std::string> versions{};  // "CUDA 13.0", "driver 580.82", "Eigen 3.4.0"
   std::vector<MeasuredKernel> kernels{};

@@ -190,10 +190,7 @@ class TablePoints {
 
   // The fewest racks that hold the trays, as many in each.
   void count_racks(int hosts) {
-    int racks = (hosts + hints_.trays->trays - 1) / hints_.trays->trays;
-    while (hosts % racks != 0)
-      ++racks;
-    nodes_ = hints_.nodes.value_or(racks);
+    nodes_ = hints_.nodes.value_or(racks_of(hosts, *hints_.trays));
     if (nodes_ > hosts) fail(fmt::format("the log says {} hosts, --nodes says {}", hosts, nodes_));
     if (nodes_ * hints_.trays->trays < hosts)
       fail(fmt::format("{} hosts are trays; {} nodes of {} trays do not hold them", hosts, nodes_,
@@ -327,6 +324,13 @@ std::string_view program_in(std::string_view line) {
       last = at;
     }
   return found;
+}
+
+int racks_of(int hosts, const TrayShape& shape) {
+  int racks = divide_up(hosts, shape.trays);
+  while (hosts % racks != 0)
+    ++racks;
+  return racks;
 }
 
 std::vector<MeasuredCollective> points_of(const LogTable& table, const std::string& name,

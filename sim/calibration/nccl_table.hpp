@@ -52,6 +52,9 @@ const std::string_view* collective_of(std::string_view program);
 // The program named in a line; empty: none.
 std::string_view program_in(std::string_view line);
 
+// racks_of: the fewest racks that hold so many hosts, which are trays, as many in each.
+int racks_of(int hosts, const TrayShape& shape);
+
 // The points of a table, notes on the way. Throws InputError (file `name`).
 std::vector<MeasuredCollective> points_of(const LogTable& table, const std::string& name,
                                           const NcclTestsHints& hints,

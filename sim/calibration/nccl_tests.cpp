@@ -9,6 +9,7 @@
 #include <map>
 
 #include "sim/base/input_error.hpp"
+#include "sim/calibration/nccl_json.hpp"
 #include "sim/calibration/nccl_table.hpp"
 #include "sim/config/json_scan.hpp"
 
@@ -384,10 +385,15 @@ class LogReader {
 NcclTestsLog parse_nccl_tests(std::string_view text, const std::string& name,
                               const NcclTestsHints& hints) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{')
-    throw InputError(SourcePosition{.file = name},
-                     "this is the JSON of nccl-tests (-J); give its text output");
-  return LogReader{text, name, hints}.read();
+  if (first == std::string_view::npos || text[first] != '{')
+    return LogReader{text, name, hints}.read();
+  if (text.find("\"inspector_output_format_version\"") != std::string_view::npos ||
+      text.find("\"coll_perf\"") != std::string_view::npos)
+    return parse_nccl_inspector(text, name, hints);
+  if (text.find("\"results\"") != std::string_view::npos)
+    return parse_nccl_tests_json(text, name, hints);
+  throw InputError(SourcePosition{.file = name},
+                   "is JSON, but neither of nccl-tests (-J) nor of NCCL's Inspector");
 }
 
 NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsHints& hints) {

@@ -4,7 +4,8 @@
 // Columns are found by their words, so all dialects are read: with the old `error` column and no
 // root, with `#wrong` and root (2.13 and later), with columns of per-iteration statistics and time
 // stamps. Labels of launchers, terminal codes and lines of NCCL's own log, also in the middle of a
-// row, are passed over (nccl_log_line.hpp). The JSON of `-J` is refused.
+// row, are passed over (nccl_log_line.hpp). The JSON of `-J` and the lines of NCCL's Inspector are
+// read alike (nccl_json.hpp).
 #pragma once
 
 #include <optional>

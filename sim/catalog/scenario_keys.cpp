@@ -18,6 +18,12 @@ std::vector<Key> top() {
   constexpr IntegerRange gpus{1, 1 << 21};
   return {
       text_key(text, "name", KeyDefault::follows("the file's name"), "name of the scenario"),
+      text_key(list, "notes", KeyDefault::follows("none"),
+               "what an import says that the forecast leaves out, repeated in reports: [{key: ..., "
+               "what: ..., modelled: false}]"),
+      text_key(text, "carried", KeyDefault::follows("nothing"),
+               "settings of an imported job that no step depends on, which an export writes back: "
+               "{megatron: {--rotary-base: 500000}}"),
       text_key(file, "model", KeyDefault::required(),
                "model file, Hugging Face config.json or its folder, or the model itself"),
       text_key(file, "cluster", KeyDefault::follows("cluster.path"), "short form of cluster.path"),

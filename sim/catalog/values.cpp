@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "sim/catalog/catalog.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/layout/layout_fields.hpp"
 #include "sim/model/transformer.hpp"
@@ -45,7 +46,8 @@ void add_machine(const Scenario& scenario, Values& values) {
   cluster.change(scenario.changes.cluster);
   const ObjectReader top = cluster.root_object();
   flatten(top, "cluster.change.", values);
-  Document device = Document::load(resolve_path(scenario.cluster_path, top.text("device")));
+  Document device = Document::load(
+      referenced_file(scenario.cluster_path, top.text("device"), "topologies/devices"));
   device.change(scenario.changes.device);
   flatten(device.root_object(), "cluster.device.", values);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/config/foreign_format.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
 
@@ -19,9 +20,13 @@ struct CompareRequest {
   bool same = false;
 };
 
-// Records are JSON; a scenario is YAML, and is simulated with every rank, so that ranks meet.
+// Records are JSON, also in gzip; a scenario is YAML, and is simulated with every rank, so that
+// ranks meet.
 Record load_side(const std::string& path) {
-  if (path.ends_with(".json")) return read_record(path);
+  const std::string head = head_of_file(path);
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string::npos && head[first] == '{';
+  if (path.ends_with(".json") || path.ends_with(".json.gz") || json) return read_record(path);
   return simulated_record(load_scenario(path), true);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "sim/cli/command.hpp"
 
@@ -10,6 +11,7 @@ namespace sim {
 struct Failure {
   std::string text;  // empty: another process says it
   ExitCode code = ExitCode::failed;
+  std::vector<std::string> files = {};  // that the problems of an input lie in
 };
 
 // Of the exception that is being handled. REQUIRES: it is a std::exception.

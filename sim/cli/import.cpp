@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "sim/cli/command.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/model/describe.hpp"
 #include "sim/topology/describe.hpp"
+#include "sim/topology/survey/survey.hpp"
 
 namespace sim {
 namespace {
@@ -53,6 +55,20 @@ Command node_command(const char* name, const char* help) {
           }};
 }
 
+Command fabric_command() {
+  const auto path = std::make_shared<std::string>();
+  return {.name = "fabric",
+          .help =
+              "show the fabric in the output of ibnetdiscover, or in Slurm's topology.conf or "
+              "topology.yaml",
+          .options = {{.name = "FILE", .into = path.get(), .help = "the file", .required = true}},
+          .run = [path] {
+            for (const FabricSurvey& survey : survey_fabric_file(*path))
+              print_result(describe(survey));
+            return ExitCode::done;
+          }};
+}
+
 Command hugging_face_command() {
   const auto path = std::make_shared<std::string>();
   return {
@@ -60,9 +76,12 @@ Command hugging_face_command() {
       .help =
           "check a Hugging Face config.json and show the model in it; a scenario's 'model:' names "
           "such a file directly",
-      .options = {{.name = "FILE", .into = path.get(), .help = "config.json", .required = true}},
+      .options = {{.name = "FILE",
+                   .into = path.get(),
+                   .help = "config.json, or a name as 'models list' has it",
+                   .required = true}},
       .run = [path] {
-        print_result(describe(load_model(*path)));
+        print_result(describe(load_model(find_data_file("models", *path))));
         return ExitCode::done;
       }};
 }
@@ -72,7 +91,8 @@ Command hugging_face_command() {
 Command import_command() {
   std::vector<Command> commands{
       hugging_face_command(), node_command("nccl-xml", "show the node in an NCCL topology XML"),
-      node_command("nvidia-smi", "show the node in the text of nvidia-smi topo -m")};
+      node_command("nvidia-smi", "show the node in the text of nvidia-smi topo -m"),
+      fabric_command()};
   for (Command& job : job_imports())
     commands.push_back(std::move(job));
   return {.name = "import",

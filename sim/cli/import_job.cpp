@@ -1,5 +1,5 @@
-// stepcast import megatron|torchtitan|deepspeed|accelerate|nemo|automodel|mlperf: the file of a
-// training job as a scenario.
+// stepcast import megatron|torchtitan|deepspeed|accelerate|nemo|automodel|mlperf|primus: the file
+// of a training job as a scenario.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -93,7 +93,7 @@ Options options_of(JobKind kind, JobFile& request) {
                        .into = &request.flags,
                        .form = "FILE",
                        .help = "arguments of Megatron-DeepSpeed beside it"});
-  if (kind == JobKind::megatron || kind == JobKind::deepspeed || kind == JobKind::mlperf)
+  if (kind != JobKind::automodel)
     options.push_back({.name = "--define",
                        .into = &request.definitions,
                        .form = "NAME=VALUE",
@@ -105,16 +105,16 @@ Options options_of(JobKind kind, JobFile& request) {
                        .into = &request.recipe,
                        .form = "NAME",
                        .help = kind == JobKind::nemo
-                                   ? "function of a recipe file of Megatron-Bridge (FILE.py)"
+                                   ? "function of a recipe file of Megatron-Bridge (FILE.py), or "
+                                     "the line of a script that starts it"
                                    : "function of a config_registry.py (FILE.py)"});
-  if (kind == JobKind::megatron || kind == JobKind::nemo || kind == JobKind::torchtitan ||
-      kind == JobKind::automodel)
-    options.push_back({.name = "--set",
-                       .into = &request.changes,
-                       .form = "KEY=VALUE",
-                       .help = "another value than the file's, as optimizer=adam or "
-                               "model.mtp_num_layers=null",
-                       .repeated = true});
+  options.push_back({.name = "--set",
+                     .into = &request.changes,
+                     .form = "KEY=VALUE",
+                     .help = "another value than the file's, as optimizer=adam or "
+                             "model.mtp_num_layers=null; or a key of the scenario that is made, as "
+                             "layout.offload.activations=cpu or framework.loss=chunked",
+                     .repeated = true});
   return options;
 }
 
@@ -197,14 +197,16 @@ std::vector<Command> job_imports() {
                   "a scenario from DeepSpeed's JSON; the model comes with --model"),
       job_command(JobKind::accelerate,
                   "a scenario from the YAML of Hugging Face Accelerate, TRL, axolotl or "
-                  "LLaMA-Factory"),
+                  "LLaMA-Factory, or from the script that starts them"),
       job_command(JobKind::nemo,
-                  "a scenario from the YAML of Megatron-Bridge or NeMo 1.x, or from a recipe in "
-                  "Python"),
+                  "a scenario from the YAML of Megatron-Bridge or NeMo 1.x, from a recipe in "
+                  "Python, or from the script that starts one"),
       job_command(JobKind::automodel, "a scenario from the YAML of a recipe of NeMo Automodel"),
       job_command(JobKind::mlperf,
                   "a scenario from a config_*.sh of NVIDIA's language models in MLPerf Training; "
-                  "scripts that it sources are read beside it")};
+                  "scripts that it sources are read beside it"),
+      job_command(JobKind::primus,
+                  "a scenario from an experiment of AMD's Primus, for Megatron-LM or torchtitan")};
 }
 
 }  // namespace sim

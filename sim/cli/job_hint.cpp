@@ -7,19 +7,12 @@
 #include <optional>
 
 #include "sim/cli/command.hpp"
-#include "sim/config/input_log.hpp"
+#include "sim/config/file_kind.hpp"
+#include "sim/config/foreign_format.hpp"
 #include "sim/interop/job_kind.hpp"
 
 namespace sim {
 namespace {
-
-std::optional<JobKind> kind_of_file(const std::string& path) {
-  try {
-    return job_kind_of(path, read_input(path));
-  } catch (const std::runtime_error&) {
-    return std::nullopt;
-  }
-}
 
 bool is_called(const Command& command, const std::string& name) {
   return command.name == name || std::ranges::find(command.aliases, name) != command.aliases.end();
@@ -28,24 +21,57 @@ bool is_called(const Command& command, const std::string& name) {
 // `stepcast import` with the command for that kind.
 bool imports(const std::vector<std::string>& arguments, JobKind kind) {
   const std::vector<Command> commands = job_imports();
-  return arguments.front() == "import" &&
+  return arguments.size() > 1 && arguments.front() == "import" &&
          std::ranges::any_of(commands, [&](const Command& command) {
            return command.name == word(kind) && is_called(command, arguments[1]);
          });
 }
 
+// Files of ours and config.json, where the command takes none of them.
+std::string own_kind(const std::vector<std::string>& arguments, const std::string& file,
+                     const std::string& text) {
+  const bool converts = arguments.front() == "calibrate" || arguments.front() == "import";
+  if (!converts || (arguments.size() > 1 && arguments[1] == "hf")) return {};
+  try {
+    const bool json = text.find_first_not_of(" \t\r\n") == text.find('{');
+    const std::optional<FileKind> kind =
+        kind_of(Document::parse(text, file, json ? Syntax::json : Syntax::yaml));
+    return kind ? fmt::format("{}: this is {}", file, kind_text(*kind)) : "";
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+std::optional<FileHint> hint_of(const std::vector<std::string>& arguments,
+                                const std::string& file) {
+  const std::string text = head_of_file(file);
+  if (const ForeignFormat* format = foreign_format_of(text)) {
+    if (reads_format(*format, arguments)) return FileHint{};
+    return FileHint{.text = foreign_text(*format, file, text), .explains = true};
+  }
+  if (const std::optional<JobKind> kind = job_kind_of(file, text)) {
+    if (imports(arguments, *kind)) return FileHint{};
+    return FileHint{.text = fmt::format("{} looks like a training job for: stepcast import {} {} "
+                                        "--cluster dgx-h100",
+                                        file, word(*kind), file)};
+  }
+  if (const ForeignFormat* launch = foreign_format_of(text, true))
+    return FileHint{.text = foreign_text(*launch, file, text)};
+  std::string own = own_kind(arguments, file, text);
+  if (own.empty()) return std::nullopt;
+  return FileHint{.text = std::move(own), .explains = true};
+}
+
 }  // namespace
 
-std::string job_hint(const std::vector<std::string>& arguments) {
+FileHint file_hint(const std::vector<std::string>& arguments, const Failure& failure) {
+  if (failure.code != ExitCode::invalid_input || arguments.empty()) return {};
+  std::vector<std::string> files = failure.files;
+  files.insert(files.end(), arguments.begin() + 1, arguments.end());
   std::error_code ignored;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    const std::string& file = arguments[i];
-    if (!std::filesystem::is_regular_file(file, ignored)) continue;
-    const std::optional<JobKind> kind = kind_of_file(file);
-    if (!kind || imports(arguments, *kind)) return {};
-    return fmt::format("{} looks like a training job for: stepcast import {} {} --cluster dgx-h100",
-                       file, word(*kind), file);
-  }
+  for (const std::string& file : files)
+    if (std::filesystem::is_regular_file(file, ignored))
+      if (std::optional<FileHint> hint = hint_of(arguments, file)) return *std::move(hint);
   return {};
 }
 

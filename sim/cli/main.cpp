@@ -36,9 +36,9 @@ sim::ExitCode run(const std::vector<std::string>& arguments) {
     return sim::ExitCode::usage;
   } catch (const std::exception&) {
     const sim::Failure failure = sim::current_failure();
-    if (!failure.text.empty()) sim::print_note(failure.text);
-    if (failure.code == sim::ExitCode::invalid_input)
-      if (const std::string hint = sim::job_hint(arguments); !hint.empty()) sim::print_note(hint);
+    const sim::FileHint hint = sim::file_hint(arguments, failure);
+    if (!hint.text.empty()) sim::print_note(hint.text);
+    if (!failure.text.empty() && !hint.explains) sim::print_note(failure.text);
     return failure.code;
   }
 }

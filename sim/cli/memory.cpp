@@ -19,7 +19,9 @@ struct MemoryRequest {
 
 ExitCode show_memory(const MemoryRequest& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
-  print_followed(scenario);
+  // The other forms have them among their notes.
+  if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
+    print_followed(scenario);
   const Report report = forecast_memory(scenario).report;
   const auto table = [](const Report& shown) {
     return memory_table(shown, {.color = color_wanted()});

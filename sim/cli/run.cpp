@@ -6,6 +6,7 @@
 #include "real/scenario/collective_report.hpp"
 #include "real/scenario/run_files.hpp"
 #include "real/scenario/run_report.hpp"
+#include "real/scenario/training_run.hpp"
 #include "sim/cli/engine.hpp"
 #include "sim/cli/followed_notes.hpp"
 #include "sim/cli/run_end.hpp"
@@ -43,7 +44,7 @@ void show(const Request& request, const Scenario& scenario, const Plan& plan,
 }
 
 ExitCode run_scenario(const Request& request) {
-  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  const Scenario scenario = real::as_executed(load_scenario(request.scenario, request.overrides));
   const Plan plan = make_plan(scenario.model, scenario.layout);
   real::require_writable(request.files, request.options.checkpoint);
   return report_end(real::train_scenario(

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -101,9 +102,26 @@ Job job_of(const SearchRequest& request, SearchJob& job) {
               }};
 }
 
+// What --emit writes must be able to run: the space of the search is its framework's, unless the
+// command line names one.
+SearchRequest for_target(SearchRequest request) {
+  constexpr std::string_view key = "search.framework=";
+  std::vector<std::string>& overrides = request.workload.overrides;
+  const bool named = std::ranges::any_of(
+      overrides, [&](const std::string& text) { return text.starts_with(key); });
+  if (!request.emit || *request.emit == Target::scenario || named) return request;
+  const PresetName framework = *request.emit == Target::megatron     ? PresetName::megatron
+                               : *request.emit == Target::torchtitan ? PresetName::torchtitan
+                               : *request.emit == Target::nemo       ? PresetName::megatron_bridge
+                                                               : PresetName::megatron_deepspeed;
+  overrides.push_back(fmt::format("{}{}", key, word(framework)));
+  return request;
+}
+
 }  // namespace
 
-ExitCode run_search_request(const SearchRequest& request) {
+ExitCode run_search_request(const SearchRequest& asked) {
+  const SearchRequest request = for_target(asked);
   if (!is_distributed(request.work)) return search_here(request);
   SearchJob job{request.scenario, request.workload, request.work.shard};
   return run_here(request.work, job_of(request, job));

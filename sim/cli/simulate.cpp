@@ -53,7 +53,9 @@ TraceRanks trace_ranks(const SimulateRequest& request, const Scenario& scenario)
 
 ExitCode simulate_scenario(const SimulateRequest& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
-  print_followed(scenario);
+  // The other forms have them among their notes.
+  if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
+    print_followed(scenario);
   const TraceRanks ranks = trace_ranks(request, scenario);
   if (request.no_fold || ranks.any_rank()) scenario.options.fold = false;
   const Forecast made =

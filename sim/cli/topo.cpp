@@ -5,8 +5,10 @@
 
 #include "sim/base/table_text.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/config/foreign_format.hpp"
 #include "sim/topology/describe.hpp"
 #include "sim/topology/route_check.hpp"
+#include "sim/topology/survey/survey.hpp"
 
 namespace sim {
 namespace {
@@ -22,7 +24,16 @@ Cluster load(const Request& request) {
                        request.nodes > 0 ? std::optional{request.nodes} : std::nullopt);
 }
 
+// A file of InfiniBand or Slurm in place of a cluster: what it holds.
+bool shows_fabric(const Request& request) {
+  if (!is_fabric_file(head_of_file(request.cluster))) return false;
+  for (const FabricSurvey& survey : survey_fabric_file(request.cluster))
+    print_result(describe(survey));
+  return true;
+}
+
 ExitCode show(const Request& request) {
+  if (shows_fabric(request)) return ExitCode::done;
   const Cluster cluster = load(request);
   print_result(request.graphviz ? node_graphviz(cluster)
                                 : describe(cluster) + describe(cluster.device()));
@@ -30,6 +41,7 @@ ExitCode show(const Request& request) {
 }
 
 ExitCode check(const Request& request) {
+  if (shows_fabric(request)) return ExitCode::done;
   const Cluster cluster = load(request);
   const std::uint64_t routes = check_routes(cluster);
   print_result(fmt::format("{}: ok, {} routes over {} links\n", cluster.name(), grouped(routes),

@@ -54,7 +54,8 @@ std::int64_t rings_and_trees(const NcclGroup& group) {
 std::int64_t in_switch(const NcclGroup& group) {
   if (!group.nvls) return 0;
   constexpr std::int64_t chunk = 131'072, steps = 8;  // NCCL_NVLS_CHUNKSIZE, NCCL_STEPS
-  const std::int64_t heads = group.ranks_per_node;
+  constexpr std::int64_t most_heads = 32;             // NCCL_MAX_NVLS_ARITY, src/include/device.h
+  const std::int64_t heads = std::min<std::int64_t>(group.ranks_per_node, most_heads);
   return std::int64_t{group.nvls_channels} * 2 * chunk * steps * heads;
 }
 

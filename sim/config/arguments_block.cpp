@@ -53,7 +53,9 @@ constexpr std::array<std::string_view, 6> derived{
     "encoder_num_layers", "encoder_seq_length",     "data_parallel_size",
     "params_dtype",       "consumed_train_samples", "transformer_pipeline_model_parallel_size"};
 
-std::string flag_of(std::string_view name) {
+}  // namespace
+
+std::string flag_of_argument(std::string_view name) {
   const auto row = std::ranges::find(renamed, name, &Renamed::name);
   if (row != renamed.end()) return std::string{row->flag};
   std::string flag = fmt::format("--{}", name);
@@ -62,7 +64,7 @@ std::string flag_of(std::string_view name) {
 }
 
 // True of an inverted flag is False; AttnBackend.flash is flash, torch.bfloat16 bf16.
-std::string value_of(std::string_view name, std::string_view value) {
+std::string value_of_argument(std::string_view name, std::string_view value) {
   const auto row = std::ranges::find(renamed, name, &Renamed::name);
   if (row != renamed.end() && row->inverted) {
     if (value == "True") return "False";
@@ -74,6 +76,8 @@ std::string value_of(std::string_view name, std::string_view value) {
   if (value == "torch.float16") return "fp16";
   return std::string{value};
 }
+
+namespace {
 
 struct Argument {
   std::string_view name, value;
@@ -196,8 +200,8 @@ void parse_arguments_block_into(Tree& tree) {
   tree.add_scalar({1, 0}, ValueKind::plain, "true");
   for (const std::string& name : order) {
     const Entry& entry = entries.at(name);
-    tree.add_key(entry.name, flag_of(name));
-    add_value(tree, entry.value, value_of(name, entry.text));
+    tree.add_key(entry.name, flag_of_argument(name));
+    add_value(tree, entry.value, value_of_argument(name, entry.text));
   }
   tree.close();
 }

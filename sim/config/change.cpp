@@ -94,6 +94,25 @@ void Tree::change(const Change& change) {
   replaced.node = child;
 }
 
+void Tree::add_section(std::string_view key) {
+  if (nodes_[root_].kind != ValueKind::object) return;
+  if (const TreeEntry* known = find(root_, key)) {
+    TreeNode& there = nodes_[known->node];
+    if (there.kind != ValueKind::null) return;
+    there.kind = ValueKind::object;
+    there.first_entry = static_cast<std::uint32_t>(entries_.size());
+    there.entry_count = 0;
+    return;
+  }
+  TreeNode node;
+  node.kind = ValueKind::object;
+  node.place = nodes_[root_].place;
+  node.first_entry = static_cast<std::uint32_t>(entries_.size());
+  const auto child = static_cast<NodeIndex>(nodes_.size());
+  nodes_.push_back(node);
+  insert(root_, key, child);
+}
+
 void set_override(std::vector<std::string>& overrides, const std::string& key,
                   const std::string& value) {
   std::erase_if(overrides, [&](const std::string& text) { return text.starts_with(key + '='); });

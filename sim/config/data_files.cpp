@@ -8,6 +8,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
 #include "sim/config/data_folder.hpp"
+#include "sim/config/reader.hpp"
 
 namespace sim {
 
@@ -36,15 +37,32 @@ std::vector<std::string> data_tables(const std::string& folder) {
   return paths;
 }
 
+std::string shipped_file(const std::string& kind, const std::string& name) {
+  if (kind.empty() || name.empty() || name.find('/') != std::string::npos) return {};
+  const fs::path folder = fs::path{data_folder()} / kind;
+  std::error_code ignored;
+  for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
+    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
+  return {};
+}
+
+std::string referenced_file(const std::string& from, const std::string& reference,
+                            const std::string& kind) {
+  std::string path = resolve_path(from, reference);
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return path;
+  std::string shipped = shipped_file(kind, reference);
+  return shipped.empty() ? path : shipped;
+}
+
 std::string find_data_file(const std::string& kind, const std::string& name) {
   std::error_code ignored;
   if (fs::is_regular_file(name, ignored)) return name;
   // A folder as Hugging Face's tools write it.
   if (kind == "models" && fs::is_regular_file(fs::path{name} / "config.json", ignored))
     return (fs::path{name} / "config.json").string();
+  if (std::string shipped = shipped_file(kind, name); !shipped.empty()) return shipped;
   const fs::path folder = fs::path{data_folder()} / kind;
-  for (const fs::path& candidate : {folder / (name + ".yaml"), folder / name / "config.json"})
-    if (fs::is_regular_file(candidate, ignored)) return candidate.string();
   const std::vector<std::string> names = data_files(kind);
   throw InputError{
       SourcePosition{name, 0, 0},

@@ -17,6 +17,14 @@ std::vector<std::string> data_tables(const std::string& folder);
 // with a config.json. Throws InputError, with the names that are nearest.
 std::string find_data_file(const std::string& kind, const std::string& name);
 
+// A file that the file `from` names: absolute, relative to the folder of `from`, or, where there is
+// none, the shipped one of that name and kind.
+std::string referenced_file(const std::string& from, const std::string& reference,
+                            const std::string& kind);
+
+// The path of the shipped file of that kind and name; empty: there is none, or `name` is a path.
+std::string shipped_file(const std::string& kind, const std::string& name);
+
 // The same of a suite of real runs.
 std::string find_suite(const std::string& name);
 

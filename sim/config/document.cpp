@@ -84,21 +84,22 @@ Document Document::load(const std::string& path, Syntax syntax) {
   return parse(text, path, syntax);
 }
 
-// A path from the root of another machine is tried by its last name.
-std::optional<std::string> Document::text_beside(const std::string& path, std::string_view named) {
+std::optional<std::string> text_beside(const std::string& path, std::string_view named) {
   namespace fs = std::filesystem;
   const fs::path asked{named};
   const fs::path file =
       fs::path{path}.parent_path() / (asked.is_absolute() ? asked.filename() : asked);
   std::error_code error;
-  if (!fs::is_regular_file(file, error)) return std::nullopt;
-  std::string text = read_file(file.string());
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > most_sourced_bytes)
+    return std::nullopt;
+  std::string text = read_input(file.string());
   std::erase(text, '\r');
   const auto is_control = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n'; };
-  if (text.size() > most_sourced_bytes || std::ranges::any_of(text, is_control))
-    return std::nullopt;
-  InputLog::note(file.string(), text);
-  return text;
+  return std::ranges::any_of(text, is_control) ? std::nullopt : std::optional{std::move(text)};
+}
+
+std::optional<std::string> Document::text_beside(const std::string& path, std::string_view named) {
+  return sim::text_beside(path, named);
 }
 
 Document Document::load_flags(const std::string& path, std::span<const Definition> definitions) {

@@ -19,7 +19,10 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/config/launch_words.hpp"
+#include "sim/config/manifest.hpp"
 #include "sim/config/parsers.hpp"
+#include "sim/config/primus_yaml.hpp"
 #include "sim/config/script_source.hpp"
 #include "sim/config/shell_script.hpp"
 
@@ -42,50 +45,13 @@ constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
                                                        "--bf16",
                                                        "--deepspeed"};
 
-std::string flag_name(std::string_view text) {
-  std::string name{text.substr(0, text.find_first_of("=\x01"))};
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
 std::size_t training_flags(const std::vector<ShellText>& words, std::size_t begin) {
   std::size_t count = 0;
   for (std::size_t i = begin; i < words.size(); ++i)
     for (const ShellText& part : split_quoted_flag(words[i]))
-      if (std::ranges::find(of_training, flag_name(part.text)) != of_training.end()) ++count;
+      if (std::ranges::find(of_training, shell_flag_name(part.text)) != of_training.end()) ++count;
   return count;
 }
-
-// Behind the program that a command starts: pretrain_gpt.py, "-m module", "megatron sft".
-std::size_t behind_program(const std::vector<ShellText>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (words[i].text.ends_with(".py")) return i + 1;
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    const std::string& word = words[i].text;
-    if (word == "-m") return i + 2;
-    if ((word == "megatron" || word.ends_with("/megatron")) && !is_flag(words[i + 1].text))
-      return i + 2;
-  }
-  return 0;
-}
-
-// What launchers call the number of processes.
-struct LauncherFlag {
-  std::string_view name, ours;
-};
-constexpr std::array launcher_flags{
-    LauncherFlag{"--nproc-per-node", "--nproc-per-node"},
-    LauncherFlag{"--ntasks-per-node", "--nproc-per-node"},
-    LauncherFlag{"--num-gpus", "--nproc-per-node"},
-    LauncherFlag{"--gpus-per-node", "--nproc-per-node"},
-    LauncherFlag{"--nnodes", "--nnodes"},
-    LauncherFlag{"--num-nodes", "--nnodes"},
-    LauncherFlag{"--nodes", "--nnodes"},
-    LauncherFlag{"-N", "--nnodes"},
-    LauncherFlag{"--num-processes", "--world-size"},
-    LauncherFlag{"--ntasks", "--world-size"},
-    LauncherFlag{"-np", "--world-size"},
-};
 
 class FlagsTree {
  public:
@@ -102,7 +68,7 @@ class FlagsTree {
 
   void parse() {
     try {
-      begins_with_flag() ? take_list() : take_script();
+      begins_with_flag() ? take_list() : take_job();
     } catch (const ShellProblem& problem) {
       tree_.fail(places_.of(problem.at), problem.what);
     }
@@ -153,12 +119,21 @@ class FlagsTree {
       take_words(expander.fields(word));
   }
 
-  // ---- Scripts.
+  // ---- Scripts, and what else starts a job.
 
-  void take_script() {
-    const ShellOutcome outcome = run_shell_script(source_, variables_, files_);
-    take_flags(outcome);
+  void take_job() {
+    set_slurm_variables(words_for_slurm(source_), variables_);
+    UnwrappedJob job = is_manifest(tree_.source())
+                           ? unwrap_manifest(tree_, variables_, files_)
+                           : UnwrappedJob{run_shell_script(source_, variables_, files_)};
+    std::erase_if(job.outcome.commands,
+                  [](const ShellCommand& command) { return !has_flags(command.words); });
+    take_flags(job);
     take_environment();
+  }
+  static bool has_flags(const std::vector<ShellText>& words) {
+    return std::ranges::any_of(words,
+                               [](const ShellText& word) { return word.text.starts_with("--"); });
   }
 
   // What PyTorch's allocator reads, as if it were a flag. What is not known is left out.
@@ -172,7 +147,8 @@ class FlagsTree {
     }
   }
 
-  void take_flags(const ShellOutcome& outcome) {
+  void take_flags(const UnwrappedJob& job) {
+    const ShellOutcome& outcome = job.outcome;
     const std::vector<const ShellCommand*> trains = commands_that_train(outcome);
     if (outcome.lost && !trains.empty())
       tree_.fail(places_.of(*outcome.lost),
@@ -184,7 +160,11 @@ class FlagsTree {
     const std::size_t begin = behind_program(command.words);
     if (trains.size() == 1 || same_words(*trains.front(), command, true)) {
       take_launcher(command.words, begin);
-      if (order_.empty()) take_batch_job();
+      only_missing_ = true;
+      take_batch_job();
+      take_pods(job);
+      only_missing_ = false;
+      leave_open_counts();
     }
     take_words({command.words.begin() + static_cast<std::ptrdiff_t>(begin), command.words.end()});
     if (outcome.loose.empty()) return;
@@ -274,16 +254,20 @@ class FlagsTree {
 
   // "#SBATCH --nodes=4": what Slurm is asked for, where no launcher says more.
   void take_batch_job() {
-    constexpr std::string_view mark = "#SBATCH ";
-    for (std::size_t at = 0; at < source_.text.size();) {
-      const std::size_t end = std::min(source_.text.find('\n', at), source_.text.size());
-      const ShellText line = source_.part(at, end - at);
-      at = end + 1;
-      if (!line.text.starts_with(mark)) continue;
-      std::vector<ShellText> words = argument_words(line.part(mark.size()));
-      words.emplace_back();  // an option's value is the word behind it
-      take_launcher(words, words.size());
-    }
+    std::vector<ShellText> words = words_for_slurm(source_);
+    words.emplace_back();  // an option's value is the word behind it
+    take_launcher(words, words.size());
+  }
+
+  // The GPUs of pods, where no launcher says more.
+  void take_pods(const UnwrappedJob& job) {
+    if (job.pods == 0) return;
+    ShellText number;
+    number.add(fmt::format("{}", job.pods), job.pods_at);
+    launcher("--nnodes", number);
+    number = {};
+    number.add(fmt::format("{}", job.gpus_per_pod), job.pods_at);
+    launcher("--nproc-per-node", number);
   }
 
   void take_launcher(const std::vector<ShellText>& words, std::size_t end) {
@@ -298,23 +282,32 @@ class FlagsTree {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t equals = parts[i].text.find('=');
       if (equals != std::string::npos)
-        launcher(flag_name(parts[i].text), parts[i].part(equals + 1));
+        launcher(shell_flag_name(parts[i].text), parts[i].part(equals + 1));
       else if (i + 1 < parts.size())
-        launcher(flag_name(parts[i].text), parts[i + 1]);
+        launcher(shell_flag_name(parts[i].text), parts[i + 1]);
     }
   }
 
-  // A count that is not known is left to --gpus.
+  // A count that is not known is left to --gpus, and so is the other one then.
+  void leave_open_counts() {
+    if (!open_nodes_ || flags_.contains("--nnodes")) return;
+    flags_.erase("--nproc-per-node");
+    std::erase(order_, "--nproc-per-node");
+  }
+
   void launcher(std::string name, const ShellText& value) {
     std::ranges::transform(name, name.begin(), [upper = name.starts_with("--N")](char c) {
       return upper && c == '_' ? '-' : upper ? static_cast<char>(std::tolower(c)) : c;
     });
-    const auto known = std::ranges::find(launcher_flags, name, &LauncherFlag::name);
+    const std::string_view known = launcher_flag(name);
     const bool number = !value.empty() && value.text.size() < 9 &&
                         value.text.find_first_not_of("0123456789") == std::string::npos;
-    if (known == launcher_flags.end() || !number) return;
+    if (known == "--nnodes" && ShellUnknowns::has_mark(value.text)) open_nodes_ = true;
+    if (known.empty() || !number) return;
+    const bool said = flags_.contains(std::string{known}) || flags_.contains("--world-size");
+    if (only_missing_ && said) return;
     Flag flag{place(value), {{place(value), value.text}}, false};
-    put(std::string{known->ours}, std::move(flag));
+    put(std::string{known}, std::move(flag));
   }
 
   // ---- Flags.
@@ -351,7 +344,7 @@ class FlagsTree {
   }
 
   void take_flag(const ShellText& word, std::string& current) {
-    std::string name = flag_name(word.text);
+    std::string name = shell_flag_name(word.text);
     Flag flag{place(word), {}, true};
     // Whether it is given is not known.
     if (const auto why = variables_.unknowns.first(word.text.substr(0, word.text.find('=')))) {
@@ -396,7 +389,9 @@ class FlagsTree {
   ShellVariables variables_;
   std::vector<std::string> order_;
   std::map<std::string, Flag> flags_;
-  std::string current_;  // the flag that values belong to
+  std::string current_;        // the flag that values belong to
+  bool only_missing_ = false;  // counts of the launcher stand
+  bool open_nodes_ = false;    // a launcher's number of nodes is not known
 };
 
 }  // namespace
@@ -405,6 +400,8 @@ void parse_flags_into(Tree& tree, std::span<const Definition> definitions, const
                       std::vector<Remark>& remarks) {
   if (is_arguments_block(tree.source())) return parse_arguments_block_into(tree);
   if (is_arguments_yaml(tree.source())) return parse_arguments_yaml_into(tree);
+  if (!primus_framework(tree.source()).empty())
+    return parse_primus_into(tree, definitions, files, remarks);
   FlagsTree{tree, definitions, files, remarks}.parse();
 }
 

@@ -80,4 +80,15 @@ std::string unpack_gzip(std::string_view content, const std::string& name, std::
   }
 }
 
+std::string head_of_gzip(std::string_view content, std::size_t most) {
+  Inflate inflate{content};
+  std::string text;
+  while (text.size() < most) {
+    const int result = inflate.block(text);
+    if (result == Z_STREAM_END ? !inflate.next_member() : result != Z_OK) break;
+  }
+  text.resize(std::min(text.size(), most));
+  return text;
+}
+
 }  // namespace sim

@@ -88,10 +88,14 @@ Value Interpreter::list_method(const Value& value, const std::string& name, cons
   const Value& argument = given.values.front();
   if (name == "append") {
     values_.count(1);
-    value.items->entries.push_back({"", argument, {}, place});
+    value.items->entries.push_back({"", assumed_ == 0 ? argument : Value{}, {}, place});
     return none_at(place);
   }
-  if (name == "extend" && argument.is(Kind::list)) {
+  if (name == "extend" && (!argument.is(Kind::list) || assumed_ > 0)) {
+    value.items->entries.push_back({"", Value{}, {}, place});
+    return none_at(place);
+  }
+  if (name == "extend") {
     for (const Value& item : items_of(argument, values_))
       value.items->entries.push_back({"", item, {}, place});
     return none_at(place);
@@ -113,7 +117,8 @@ Value Interpreter::dict_method(const Value& value, const std::string& name, cons
   if (name == "update" && all.size() == 1 && all[0].is(Kind::dict)) {
     for (const Container::Entry& entry : std::vector(all[0].items->entries)) {
       values_.count(1);
-      value.items->set(entry.key, entry.value, entry.place, entry.key_value);
+      value.items->set(entry.key, assumed_ == 0 ? entry.value : Value{}, entry.place,
+                       entry.key_value);
     }
     return none_at(place);
   }

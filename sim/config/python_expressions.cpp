@@ -205,7 +205,7 @@ Value Interpreter::call(const Expression& expression, Frame& frame) {
   const Value function = evaluate(callee, frame);
   if (function.is(Kind::function)) return invoke(function, given);
   if (!function.is(Kind::symbol)) return {};
-  const FunctionCall own{values_, given.values, given.names, place, line_};
+  const FunctionCall own{values_, given.values, given.names, place, line_, assumed_ == 0};
   if (std::optional<Value> made = builtin(function.text, own)) return *made;
   return made_by(function.text, given, place);
 }
@@ -253,6 +253,7 @@ Value Interpreter::invoke(const Value& function, const Arguments& given) {
   const Statement& body = *function.function;
   Frame frame;
   frame.module = static_cast<std::size_t>(function.whole);
+  frame.assumed = assumed_;
   Frame outside;
   outside.module = frame.module;
   std::vector<bool> used(given.values.size());
@@ -282,16 +283,26 @@ Value Interpreter::invoke(const Value& function, const Arguments& given) {
     frame.names[parameter.name] = std::move(value);
   }
   const TextPlace line = line_;
+  const std::string assumption = assumption_;
   const Flow flow = run(body.body, frame);
+  const bool sure = assumed_ == 0;
   line_ = line;
+  assumed_ = frame.assumed;
+  assumption_ = assumption;
   depth_ -= 4;
-  if (flow == Flow::raised && assumed_ == 0)
+  if (flow == Flow::raised && sure)
     throw Stopped{line_, "Python would end here: " + body.name + "() raises an error"};
   if (flow == Flow::given) return frame.result;
   // Where the return is left away.
   const bool given_one = std::ranges::any_of(
       body.parameters, [](const Parameter& parameter) { return parameter.name == "cfg"; });
   const auto configuration = frame.names.find("cfg");
+  // A return under a condition that is not known, and none after it.
+  if (frame.given) {
+    const bool own = configuration != frame.names.end() && frame.result.is(Kind::object) &&
+                     frame.result.items == configuration->second.items;
+    return own ? frame.result : Value{};
+  }
   return configuration == frame.names.end() || given_one ? none_at(line_) : configuration->second;
 }
 

@@ -78,7 +78,7 @@ Made getattr(const FunctionCall& call) {
 Made setattr(const FunctionCall& call) {
   if (call.all.size() != 3 || !names_attribute(call)) return std::nullopt;
   call.values.count(1);
-  call.all[0].items->set(call.all[1].text, call.all[2], call.line);
+  call.all[0].items->set(call.all[1].text, call.sure ? call.all[2] : Value{}, call.line);
   return none_at(call.place);
 }
 

@@ -16,6 +16,7 @@ struct FunctionCall {
   const std::vector<std::string>& names;  // as many as `all`; "": by position
   TextPlace place;                        // of the call
   TextPlace line;                         // of the statement of the file that is at work
+  bool sure = true;                       // no condition that is not known stands around it
 };
 
 // What the function gives; an unknown value where the arguments do not say. None: it is not one of

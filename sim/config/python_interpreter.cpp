@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
+#include <utility>
 
 #include "sim/config/input_log.hpp"
 
@@ -39,6 +41,22 @@ std::string module_file(const std::string& from, std::string module) {
   return {};
 }
 
+bool asks_for_attribute(const Expression& expression) {
+  return expression.kind == Expression::Kind::call &&
+         expression.parts[0].kind == Expression::Kind::name &&
+         expression.parts[0].text == "hasattr";
+}
+
+// cfg.model.key
+bool is_path(const Expression& expression) {
+  if (expression.kind == Expression::Kind::name) return true;
+  return expression.kind == Expression::Kind::attribute && is_path(expression.parts[0]);
+}
+std::string path_of(const Expression& expression) {
+  if (expression.kind != Expression::Kind::attribute) return expression.text;
+  return path_of(expression.parts[0]) + "." + expression.text;
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const PythonRules& rules, std::string_view text, const std::string& path)
@@ -64,7 +82,11 @@ std::size_t Interpreter::add_module(std::string_view text, const std::string& pa
   Frame frame;
   frame.module = index;
   frame.global = true;
+  frame.assumed = assumed_;
+  const std::string assumption = assumption_;
   if (!text.empty()) static_cast<void>(run(module.body, frame));
+  assumed_ = frame.assumed;
+  assumption_ = assumption;
   return index;
 }
 
@@ -190,22 +212,63 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Frame& frame) {
   return Flow::on;
 }
 
-// What is not known is taken to hold: what it does besides giving a value is done.
 Interpreter::Flow Interpreter::condition(const Statement& statement, Frame& frame) {
-  const std::optional<bool> holds = truth(evaluate(statement.expressions[0], frame));
-  if (holds) return run(*holds ? statement.body : statement.other, frame);
-  if (!frame.global) leave_out(statement.line);
+  const Expression& tested = statement.expressions[0];
+  const std::optional<bool> holds = truth(evaluate(tested, frame));
+  const bool several = tested.kind == Expression::Kind::all;
+  const std::span<const Expression> parts{several ? tested.parts.data() : &tested,
+                                          several ? tested.parts.size() : 1};
+  // A class that lacks an attribute does nothing with it.
+  const bool of_attributes = std::ranges::all_of(parts, [&](const Expression& part) {
+    return asks_for_attribute(part) ||
+           (is_path(part) && truth(evaluate(part, frame)).value_or(false));
+  });
+  if (holds || of_attributes)
+    return run(holds.value_or(true) ? statement.body : statement.other, frame);
+  const std::vector<std::string> outer = tested_;
+  for (const Expression& part : parts)
+    if (is_path(part)) tested_.push_back(path_of(part));
+  const Flow flow = undecided({&statement.body, &statement.other}, statement.line, frame);
+  tested_ = outer;
+  return flow;
+}
+
+Interpreter::Flow Interpreter::undecided(
+    std::initializer_list<const std::vector<Statement>*> bodies, const std::string& line,
+    Frame& frame) {
+  const std::string outer = std::exchange(assumption_, line);
   ++assumed_;
-  const Flow flow = run(statement.body, frame);
+  bool leaves = false;
+  for (const std::vector<Statement>* body : bodies) {
+    const Flow flow = run(*body, frame);
+    leaves = leaves || (flow != Flow::on && flow != Flow::raised);
+  }
+  // What follows in the function may not run; the caller of the function closes this.
+  if (leaves) return Flow::on;
   --assumed_;
-  return flow == Flow::left || flow == Flow::next ? flow : Flow::on;
+  assumption_ = outer;
+  return Flow::on;
+}
+
+bool Interpreter::switches_off(const Expression& target, const Value& value) const {
+  return assumed_ == 1 && !truth(value).value_or(true) &&
+         std::ranges::find(tested_, path_of(target)) != tested_.end();
+}
+
+Value Interpreter::settled(const Value& value, const Value* before, const std::string& line,
+                           bool sure) const {
+  const bool known = sure || (before != nullptr && equal(*before, value).value_or(false));
+  Value made = known ? value : Value{};
+  if (!made.is(Kind::unknown) || !made.text.empty()) return made;
+  made.text = known ? line : assumption_;
+  return made;
 }
 
 Interpreter::Flow Interpreter::loop(const Statement& statement, Frame& frame) {
   const Value all = evaluate(statement.expressions[1], frame);
   if (!all.is(Kind::list) && !all.is(Kind::dict)) {
-    if (!frame.global) leave_out(statement.line);
-    return Flow::on;
+    store(statement.expressions[0], {}, statement, frame);
+    return undecided({&statement.body}, statement.line, frame);
   }
   for (const Value& item : items_of(all, values_)) {
     store(statement.expressions[0], item, statement, frame);
@@ -222,8 +285,11 @@ Interpreter::Flow Interpreter::attempt(const Statement& statement, Frame& frame)
 }
 
 Interpreter::Flow Interpreter::give(const Statement& statement, Frame& frame) {
-  frame.result =
+  Value value =
       statement.expressions.empty() ? none_at(line_) : evaluate(statement.expressions[0], frame);
+  const bool same = !frame.given || equal(frame.result, value).value_or(false);
+  frame.result = same ? std::move(value) : Value{};
+  frame.given = true;
   return Flow::given;
 }
 
@@ -238,11 +304,16 @@ void Interpreter::import(const Statement& statement, Frame& frame) {
 }
 
 void Interpreter::bind(const std::string& name, const Value& value, Frame& frame) {
-  (frame.global ? modules_[frame.module].globals : frame.names)[name] = value;
+  auto& names = frame.global ? modules_[frame.module].globals : frame.names;
+  const auto held = names.find(name);
+  names[name] = settled(value, held == names.end() ? nullptr : &held->second, assumption_,
+                        assumed_ == frame.assumed);
 }
 
 void Interpreter::assign(const Statement& statement, Frame& frame) {
-  const Value value = evaluate(statement.expressions.back(), frame);
+  Value value = evaluate(statement.expressions.back(), frame);
+  // The line that first gave what is not known.
+  if (value.is(Kind::unknown) && value.text.empty()) value.text = statement.line;
   for (std::size_t i = 0; i + 1 < statement.expressions.size(); ++i)
     store(statement.expressions[i], value, statement, frame);
 }
@@ -262,20 +333,24 @@ void Interpreter::store(const Expression& target, const Value& value, const Stat
   if (target.kind == Target::attribute) {
     Container* const object = object_at(target.parts[0], frame);
     if (object == nullptr) return leave_out(statement.line);
-    if (value.is(Kind::unknown)) {
-      object->erase(target.text);
-      return leave_out(statement.line);
-    }
+    const Container::Entry* const held = object->find(target.text);
     values_.count(1);
-    return object->set(target.text, value, line_);
+    return object->set(target.text,
+                       settled(value, held != nullptr ? &held->value : nullptr, statement.line,
+                               assumed_ == 0 || switches_off(target, value)),
+                       line_);
   }
   if (target.kind == Target::subscript) {
     const Value held = evaluate(target.parts[0], frame);
     const Value key = evaluate(target.parts[1], frame);
     const std::optional<std::string> text = repr(key);
     if (held.is(Kind::dict) && text) {
+      const Container::Entry* const own = held.items->find(*text);
       values_.count(1);
-      return held.items->set(*text, value, line_, key);
+      return held.items->set(
+          *text,
+          settled(value, own != nullptr ? &own->value : nullptr, statement.line, assumed_ == 0),
+          line_, key);
     }
   }
   leave_out(statement.line);
@@ -285,7 +360,6 @@ void Interpreter::store_items(const Expression& target, const Value& value,
                               const Statement& statement, Frame& frame) {
   const bool fits = value.is(Kind::list) && value.items->entries.size() == target.parts.size();
   for (std::size_t i = 0; i < target.parts.size(); ++i) {
-    if (target.parts[i].kind == Expression::Kind::list) return leave_out(statement.line);
     store(target.parts[i], fits ? value.items->entries[i].value : Value{}, statement, frame);
   }
 }

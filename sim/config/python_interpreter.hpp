@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ class Interpreter {
     bool global = false;
     std::map<std::string, Value> names;
     Value result;
+    bool given = false;  // result: by a return that was run, perhaps under a condition
+    int assumed = 0;     // conditions that were open when the frame began
   };
   enum class Flow : std::uint8_t { on, given, raised, left, next };
   struct Arguments {
@@ -68,6 +71,9 @@ class Interpreter {
   Flow run(const std::vector<Statement>& body, Frame& frame);
   Flow run(const Statement& statement, Frame& frame);
   Flow condition(const Statement& statement, Frame& frame);
+  // Runs each of `bodies` where nothing says which of them runs: what they set is not known after.
+  Flow undecided(std::initializer_list<const std::vector<Statement>*> bodies,
+                 const std::string& line, Frame& frame);
   Flow loop(const Statement& statement, Frame& frame);
   Flow attempt(const Statement& statement, Frame& frame);
   Flow give(const Statement& statement, Frame& frame);
@@ -81,6 +87,10 @@ class Interpreter {
   void evaluate_alone(const Statement& statement, Frame& frame);
   void bind(const std::string& name, const Value& value, Frame& frame);
   void leave_out(const std::string& line);
+  // Whether a condition that tests an attribute switches it off: off it is either way.
+  bool switches_off(const Expression& target, const Value& value) const;
+  // `value`, or an unknown one (text: the line that decides) where it may be that `before` stays.
+  Value settled(const Value& value, const Value* before, const std::string& line, bool sure) const;
   // The object of a path, made where it is not there yet; null: it is none.
   Container* object_at(const Expression& expression, Frame& frame);
 
@@ -119,9 +129,11 @@ class Interpreter {
   std::deque<Module> modules_;  // the file, the prelude, what they import
   std::map<std::string, std::size_t> by_path_;
   Values values_;
-  TextPlace line_;   // of the statement of the file that is at work
-  int depth_ = 0;    // of calls and expressions
-  int assumed_ = 0;  // of conditions that are not known
+  TextPlace line_;                   // of the statement of the file that is at work
+  int depth_ = 0;                    // of calls and expressions
+  int assumed_ = 0;                  // conditions that are not known, within each other
+  std::vector<std::string> tested_;  // attributes that these conditions test
+  std::string assumption_;           // line of the innermost
   std::size_t steps_ = 0;
   std::vector<Told> calls_, unread_;
 };

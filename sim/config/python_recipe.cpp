@@ -16,6 +16,7 @@ using python::Value;
 
 constexpr int deepest = 40;
 constexpr std::size_t most_values = 50'000;
+constexpr std::size_t most_unknown = 200;
 
 // Writes the configuration as a tree.
 class TreeWriter {
@@ -26,7 +27,8 @@ class TreeWriter {
     tree_.open(made.place, ValueKind::object);
     tree_.add_key(made.place, "_base");
     tree_.add_scalar(made.place, ValueKind::quoted, made.text);
-    entries(made, 0);
+    entries(made, 0, "");
+    not_known(made.place);
     told("_calls", from.calls(), made.place);
     told("_unread", from.unread(), made.place);
     tree_.close();
@@ -42,30 +44,57 @@ class TreeWriter {
     tree_.close();
   }
 
-  static bool is_said(const Value& value) {
-    return !value.is(Value::Kind::unknown) && !value.is(Value::Kind::function);
+  void not_known(TextPlace place) {
+    if (not_known_.empty()) return;
+    tree_.add_key(place, "_unknown");
+    tree_.open(place, ValueKind::object);
+    std::size_t at = 0;
+    for (const Told& one : not_known_) {
+      tree_.add_key(one.place, one.text);
+      tree_.add_scalar(one.place, ValueKind::quoted, lines_[at++]);
+    }
+    tree_.close();
   }
 
-  void entries(const Value& value, int depth) {
+  // The part of a value that is not known, in lists and tuples, too; null: all is known.
+  const Value* unknown_in(const Value& value, int depth = 0) {
+    // A value may hold another one more than once.
+    if (++looked_at_ > 4 * most_values) throw python::TooMuch{};
+    if (value.is(Value::Kind::unknown)) return &value;
+    if (!value.is(Value::Kind::list) || depth > deepest) return nullptr;
+    for (const Container::Entry& entry : value.items->entries)
+      if (const Value* found = unknown_in(entry.value, depth + 1)) return found;
+    return nullptr;
+  }
+
+  void entries(const Value& value, int depth, const std::string& path) {
     for (const Container::Entry& entry : value.items->entries) {
       const bool dict = value.is(Value::Kind::dict);
       const std::string& key =
           dict && entry.key_value.is(Value::Kind::text) ? entry.key_value.text : entry.key;
       // What the configuration is called by is not its own.
-      const bool ours = depth == 0 && (key == "_base" || key == "_calls" || key == "_unread");
-      if (!is_said(entry.value) || ours || key == "_target_") continue;
+      const bool ours = depth == 0 && (key == "_base" || key == "_calls" || key == "_unread" ||
+                                       key == "_unknown");
+      if (ours || key == "_target_") continue;
+      const std::string own = path.empty() ? key : path + "." + key;
+      if (const Value* unknown = unknown_in(entry.value)) {
+        if (not_known_.size() < most_unknown) {
+          not_known_.push_back({entry.place, own});
+          lines_.push_back(unknown->text);
+        }
+        continue;
+      }
       tree_.add_key(entry.place, key);
-      node(entry.value, depth + 1);
+      node(entry.value, depth + 1, own);
     }
   }
 
-  void node(const Value& value, int depth) {
+  void node(const Value& value, int depth, const std::string& path) {
     if (++values_ > most_values || depth > deepest) throw python::TooMuch{};
     using Kind = Value::Kind;
     const TextPlace place = value.place;
     switch (value.kind) {
       case Kind::unknown:
-      case Kind::function:
       case Kind::none:
         return void(tree_.add_scalar(place, ValueKind::null, "null"));
       case Kind::boolean:
@@ -74,13 +103,15 @@ class TreeWriter {
         return void(tree_.add_scalar(place, ValueKind::plain, fmt::format("{}", value.whole)));
       case Kind::real:
         return void(tree_.add_scalar(place, ValueKind::plain, fmt::format("{}", value.real)));
+      case Kind::function:
+        return void(tree_.add_scalar(place, ValueKind::quoted, value.function->name));
       case Kind::text:
       case Kind::symbol:
         return void(tree_.add_scalar(place, ValueKind::quoted, value.text));
       case Kind::list:
         tree_.open(place, ValueKind::list);
         for (const Container::Entry& entry : value.items->entries)
-          node(entry.value, depth + 1);
+          node(entry.value, depth + 1, path);
         return tree_.close();
       case Kind::dict:
       case Kind::object:
@@ -89,13 +120,15 @@ class TreeWriter {
           tree_.add_key(place, "_target_");
           tree_.add_scalar(place, ValueKind::quoted, value.text);
         }
-        entries(value, depth);
+        entries(value, depth, path);
         return tree_.close();
     }
   }
 
   Tree& tree_;
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, looked_at_ = 0;
+  std::vector<Told> not_known_;     // paths of what is not known,
+  std::vector<std::string> lines_;  // and what decides each
 };
 
 bool begins_configuration(const std::vector<python::Statement>& body) {
@@ -135,6 +168,11 @@ EvaluatedPython::EvaluatedPython(std::string_view text, std::string name,
 }
 EvaluatedPython::EvaluatedPython(EvaluatedPython&&) noexcept = default;
 EvaluatedPython::~EvaluatedPython() = default;
+
+void EvaluatedPython::add_sections(std::span<const std::string_view> names) {
+  for (const std::string_view name : names)
+    tree_->add_section(name);
+}
 
 void EvaluatedPython::change(std::span<const Change> changes) {
   for (const Change& change : changes)

@@ -7,9 +7,9 @@
 //   name
 //   "_base"                    what the configuration begins from and is not read
 //   "_calls"                   functions that are not read, and are given parts of it
-//   "_unread"                  lines that are not read, and conditions that are not known: these
-//   are
-//                              taken to hold
+//   "_unread"                  lines that are not read
+//   "_unknown"                 by its path, what is set to a value that is not known, or under a
+//                              condition that is not known: the line that decides
 // Values of other files have the place of the line that brings them in.
 #pragma once
 
@@ -43,6 +43,9 @@ class EvaluatedPython {
   EvaluatedPython(EvaluatedPython&&) noexcept;
   ~EvaluatedPython();
 
+  // Sections that a configuration has even where its function sets nothing in them. Before
+  // change().
+  void add_sections(std::span<const std::string_view> names);
   // Before anything is read; keys begin within the function.
   void change(std::span<const Change> changes);
   ObjectReader root_object() const;

@@ -7,8 +7,8 @@
 //   helper(config)                     one of the list "_calls"
 // and "_name" is that of the function. VALUE is a number, a string, True, False, None, a list, a
 // dict, a name, or a call, which is an object with its name as "_target_", its arguments as "_0",
-// "_1" and by name; a call of its result is left out. An argument that is no such value is left out
-// alone; another line is, too, and stands in the list "_unread".
+// "_1" and by name; a call of its result is left out. An argument that is no such value is its
+// text; another line is left out, and stands in the list "_unread".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -364,7 +364,8 @@ class Reader {
     return known;
   }
 
-  // An argument of a call; null and at its end, where it is no value that is read.
+  // An argument of a call; its text, where it is no value that is read: who asks for another one
+  // refuses it.
   Node argument(int depth) {
     const TextPlace begin = place();
     const std::size_t from = at_;
@@ -377,7 +378,7 @@ class Reader {
     }
     rewind(from, begin);
     skip_argument();
-    return {ValueKind::null, begin, "null", {}};
+    return {ValueKind::quoted, begin, std::string{text_.substr(from, at_ - from)}, {}};
   }
   void skip_argument() {
     for (int depth = 0; !done(); step()) {

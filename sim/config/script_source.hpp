@@ -37,6 +37,11 @@ class Places {
     const std::uint32_t begin = begins_[static_cast<std::size_t>(line) - 1];
     return {line, static_cast<std::int32_t>(offset - begin)};
   }
+  std::uint32_t offset(TextPlace place) const {
+    const auto line = static_cast<std::size_t>(std::max(place.line, 1)) - 1;
+    return begins_[std::min(line, begins_.size() - 1)] +
+           static_cast<std::uint32_t>(std::max(place.byte, 0));
+  }
 
  private:
   std::vector<std::uint32_t> begins_;

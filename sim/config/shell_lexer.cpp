@@ -81,11 +81,12 @@ class Lexer {
     return std::string_view{source_.text}.substr(at_).starts_with(text);
   }
   ShellToken& add(Kind kind, std::size_t begin, std::size_t size) {
-    tokens_.push_back({kind, source_.part(std::min(begin, source_.text.size()), size), {}, false});
+    tokens_.push_back(
+        {kind, source_.part(std::min(begin, source_.text.size()), size), {}, false, {}});
     return tokens_.back();
   }
 
-  void skip_comment() {
+  void skip_line() {
     while (more() && here() != '\n')
       ++at_;
   }
@@ -101,7 +102,7 @@ class Lexer {
         at_ += 2;
       } else if (here() == '#' && word_may_begin()) {
         lost_ = lost_ || continued;
-        skip_comment();
+        skip_line();
       } else if (here() == ' ' || here() == '\t' || here() == '\r') {
         ++at_;
       } else {
@@ -120,7 +121,7 @@ class Lexer {
   void take_token() {
     if (here() == '\n') {
       add(Kind::newline, at_++, 1);
-      skip_documents();
+      take_documents();
     } else if (at("((")) {
       take_arithmetic();
     } else if (here() == '<' || here() == '>' || at("&>")) {
@@ -155,9 +156,9 @@ class Lexer {
     at_ = end;
   }
 
-  // "> file", "2>&1", "<<END": they set nothing, and the words behind are no arguments.
+  // "> file", "2>&1", "<<END": the words behind are no arguments.
   void skip_redirection() {
-    drop_descriptor();
+    const bool of_error = drop_descriptor();
     const std::size_t begin = at_;
     if (at("<(") || at(">(")) {
       at_ = end_of_nested(source_, at_ + 1, '(', ')', 0);
@@ -169,35 +170,61 @@ class Lexer {
     if (!skip_blanks() || here() == '\n') return;
     const std::size_t word = at_;
     skip_plain_word();
-    if (op == "<<" || op == "<<-") {
-      std::string end = source_.text.substr(word, at_ - word);
-      std::erase_if(end, [](char c) { return c == '\'' || c == '"' || c == '\\'; });
-      documents_.push_back(end);
+    const ShellText name = source_.part(word, at_ - word);
+    if (op == "<<" || op == "<<-") return expect_document(name.text);
+    if ((op == ">" || op == ">>") && !of_error)
+      if (ShellRedirection* redirection = redirection_here()) redirection->target = name;
+  }
+
+  // That of the command whose last word was read; null: it is none of plain words.
+  ShellRedirection* redirection_here() {
+    if (tokens_.empty()) return nullptr;
+    ShellToken& last = tokens_.back();
+    if (last.kind != Kind::word && last.kind != Kind::array) return nullptr;
+    if (!last.redirection) last.redirection = std::make_shared<ShellRedirection>();
+    return last.redirection.get();
+  }
+
+  // "<<END": what stands between the end of this line and the line "END".
+  void expect_document(std::string end) {
+    const std::size_t size = end.size();
+    std::erase_if(end, [](char c) { return c == '\'' || c == '"' || c == '\\'; });
+    ShellRedirection* redirection = redirection_here();
+    if (redirection != nullptr) {
+      redirection->has_document = true;
+      redirection->literal = end.size() < size;
     }
+    documents_.push_back(
+        {std::move(end), redirection != nullptr ? tokens_.back().redirection : nullptr});
   }
 
-  // The 2 of "2>&1".
-  void drop_descriptor() {
-    if (tokens_.empty() || at_ == 0 || is_shell_blank(source_.text[at_ - 1])) return;
+  // The 2 of "2>&1"; whether what is redirected is not the output.
+  bool drop_descriptor() {
+    if (tokens_.empty() || at_ == 0 || is_shell_blank(source_.text[at_ - 1])) return false;
     const ShellToken& last = tokens_.back();
-    if (last.kind == Kind::word &&
-        last.raw.text.find_first_not_of("0123456789") == std::string::npos)
-      tokens_.pop_back();
+    if (last.kind != Kind::word ||
+        last.raw.text.find_first_not_of("0123456789") != std::string::npos)
+      return false;
+    const bool other = last.raw.text != "1";
+    tokens_.pop_back();
+    return other;
   }
 
-  // What stands between "<<END" and the line "END".
-  void skip_documents() {
-    for (const std::string& end : documents_) {
+  // The lines of the documents that this line has announced.
+  void take_documents() {
+    for (const Document& document : documents_) {
+      const std::size_t first = at_;
+      std::size_t last = at_;
       while (more()) {
         const std::size_t begin = at_;
-        skip_comment();
+        skip_line();
         std::string line = source_.text.substr(begin, at_ - begin);
         if (more()) ++at_;
-        line.erase(0, line.find_first_not_of('\t') == std::string::npos
-                          ? 0
-                          : line.find_first_not_of('\t'));
-        if (line == end) break;
+        line.erase(0, std::min(line.find_first_not_of('\t'), line.size()));
+        if (line == document.end) break;
+        last = at_;
       }
+      if (document.into) document.into->document = source_.part(first, last - first);
     }
     documents_.clear();
   }
@@ -288,7 +315,11 @@ class Lexer {
   std::size_t at_ = 0;
   int subshells_ = 0;
   bool lost_ = false;  // a comment has ended a command that a '\' had continued
-  std::vector<std::string> documents_;
+  struct Document {
+    std::string end;
+    std::shared_ptr<ShellRedirection> into;  // null: nobody reads it
+  };
+  std::vector<Document> documents_;
   std::vector<ShellToken> tokens_;
 };
 

@@ -5,12 +5,21 @@
 // arguments, '(', '|' and '*' are characters like any other ("--moe-layer-freq ([0]*3+[1]*58)").
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sim/config/shell_text.hpp"
 
 namespace sim {
+
+// Where the output of a command goes and what it reads, as they are written.
+struct ShellRedirection {
+  ShellText target;    // of "> FILE"; or empty
+  ShellText document;  // the lines of "<<END"; or empty
+  bool has_document = false;
+  bool literal = false;  // END is quoted: no '$' in the document means anything
+};
 
 struct ShellToken {
   enum class Kind : std::uint8_t {
@@ -26,6 +35,8 @@ struct ShellToken {
   ShellText raw;
   std::vector<ShellText> elements;
   bool behind_comment = false;  // the line before is a comment in a command that '\' continued
+  // Of the last word or array in front of a redirection; null: none.
+  std::shared_ptr<ShellRedirection> redirection{};
 
   bool is(Kind k, std::string_view text) const { return kind == k && raw.text == text; }
   bool is_word(std::string_view text) const { return is(Kind::word, text); }

@@ -9,6 +9,7 @@
 
 #include "sim/config/shell_arithmetic.hpp"
 #include "sim/config/shell_condition.hpp"
+#include "sim/config/shell_files.hpp"
 
 namespace sim {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr int deepest_command = 48;
 constexpr std::size_t most_tokens = 2'000'000;  // of functions that call each other
 constexpr std::size_t most_variables = 2000;    // that hold flags
+constexpr std::size_t most_commands = 20'000;
 
 using Kind = ShellToken::Kind;
 
@@ -72,10 +74,26 @@ class Script {
       run_list(Runs::yes);
       if (here().kind != Kind::end) ++at_;  // a word like `fi` or an operator without its begin
     }
-    return std::move(outcome_);
+    return finished();
+  }
+
+  ShellOutcome run_commands(const std::vector<std::vector<ShellText>>& commands,
+                            const std::vector<ShellFile>& present) {
+    for (const ShellFile& file : present)
+      written_.write(file.path, file.text);
+    for (const std::vector<ShellText>& words : commands)
+      if (!words.empty()) execute(words.front().at(), words, Runs::yes, nullptr);
+    return finished();
   }
 
  private:
+  // What is written and started by nobody here is started by someone else.
+  ShellOutcome finished() {
+    for (const ShellText& script : written_.take_rest())
+      run_inner(script, "a script that is written here", Runs::yes);
+    return std::move(outcome_);
+  }
+
   const ShellToken& here() const { return tokens_[at_]; }
   bool ends_command() const {
     const ShellToken& token = here();
@@ -496,9 +514,11 @@ class Script {
     const std::uint32_t at = here().raw.at();
     if (loose && here().behind_comment && !outcome_.lost && runs != Runs::no) outcome_.lost = at;
     std::vector<ShellText> words;
+    std::shared_ptr<const ShellRedirection> redirection;
     std::size_t begin = at_;
     for (; !ends_command(); ++at_) {
       const ShellToken& token = here();
+      if (token.redirection) redirection = token.redirection;
       if (only_assignments && token.kind == Kind::array) {
         assign_array(token, runs);
       } else if (const auto to = assignment(token.raw.text);
@@ -523,7 +543,7 @@ class Script {
       outcome_.loose.insert(outcome_.loose.end(), words.begin(), words.end());
       return {true, ""};
     }
-    return execute(at, std::move(words), runs);
+    return execute(at, std::move(words), runs, redirection.get());
   }
 
   void take_words(const ShellToken& token, std::vector<ShellText>& words) {
@@ -553,8 +573,11 @@ class Script {
     }
   }
 
-  ShellTruth execute(std::uint32_t at, std::vector<ShellText> words, Runs runs) {
+  // `redirection`: or nullptr.
+  ShellTruth execute(std::uint32_t at, std::vector<ShellText> words, Runs runs,
+                     const ShellRedirection* redirection) {
     const std::string name = words.front().text;
+    if (redirection != nullptr && writes(words, *redirection)) return {true, ""};
     if (const auto function = functions_.find(name); function != functions_.end())
       return call(function->second, std::move(words), runs);
     if (name == "[" || name == "test") {
@@ -571,11 +594,82 @@ class Script {
         if (shell_name_length(words[i].text) == words[i].text.size() && !words[i].empty())
           forget(words[i].text, at);
     if (runs_text(words)) return run_text(words, runs);
+    if (redirection != nullptr && redirection->has_document && takes_script(words))
+      return run_file(words, words.size(), words.size(), lines_of(*redirection), runs);
+    if (const auto script = written_.started_by(words); script && runs != Runs::no) {
+      if (const std::optional<ShellText> text = script_of(words, *script))
+        return run_file(words, script->index, script->index + 1, *text, runs);
+    }
     if (name == "let") return {std::nullopt, "let"};
     if (name == ":" || name == "true" || name == "echo" || name == "printf") return {true, ""};
-    note_command(at, std::move(words), runs);
+    note_command(at, words, runs);
     ran_program_ = true;
     return {std::nullopt, "the command '" + variables_.unknowns.shown(name) + "'"};
+  }
+
+  // ---- Scripts that are written and started here.
+
+  ShellText lines_of(const ShellRedirection& redirection) {
+    return redirection.literal ? redirection.document : expander_.document(redirection.document);
+  }
+
+  // `cat > FILE <<END`, `echo "$TEXT" > FILE`, `tee FILE <<END`; whether it was one of them.
+  bool writes(const std::vector<ShellText>& words, const ShellRedirection& redirection) {
+    const std::string& name = words.front().text;
+    const bool tee = name == "tee" && redirection.has_document && words.size() > 1;
+    if (tee || (name == "cat" && redirection.has_document && !redirection.target.empty())) {
+      written_.write(tee ? words.back().text : expander_.text(redirection.target).text,
+                     lines_of(redirection));
+      return true;
+    }
+    if ((name != "echo" && name != "printf") || redirection.target.empty()) return false;
+    ShellText text;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (words[i].text == "-e" || words[i].text == "-n" || words[i].text == "%s") continue;
+      if (!text.empty()) text.add(' ', words[i].at());
+      text.add(words[i]);
+    }
+    written_.write(expander_.text(redirection.target).text, text);
+    return true;
+  }
+
+  // Whether what a command reads is a script: bash <<END, sbatch <<END.
+  static bool takes_script(const std::vector<ShellText>& words) {
+    return words.front().text == "sbatch" || is_shell_program(words.back().text) ||
+           words.back().text == "-s" || words.back().text == "bash -s";
+  }
+
+  // The text that a command starts: one that was written here, else a file beside the script.
+  std::optional<ShellText> script_of(const std::vector<ShellText>& words,
+                                     const ShellScriptWord& script) {
+    if (const ShellText* text = written_.run(script.name)) return *text;
+    if (!files_) return std::nullopt;
+    const ShellText& word = words[script.index];
+    std::string path = word.text.substr(word.text.rfind('\x02') + 1);
+    if (ShellUnknowns::has_mark(word.text)) path.erase(0, path.find_first_not_of('/'));
+    const std::optional<std::string> found = path.empty() ? std::nullopt : files_(path);
+    if (!found) return std::nullopt;
+    ShellText text;
+    text.add(*found, word.at());
+    return text;
+  }
+
+  // Its commands have the words in front of `index` as their launcher, and those from `first` on
+  // are its arguments.
+  ShellTruth run_file(const std::vector<ShellText>& words, std::size_t index, std::size_t first,
+                      const ShellText& text, Runs runs) {
+    const std::size_t outer = launcher_.size();
+    launcher_.insert(launcher_.end(), words.begin(),
+                     words.begin() + static_cast<std::ptrdiff_t>(index));
+    std::vector<ShellText> arguments;
+    for (std::size_t i = first; i < words.size(); ++i)
+      arguments.push_back(words[i]);
+    const std::vector<ShellText>* before = variables_.arguments;
+    if (!arguments.empty()) variables_.arguments = &arguments;
+    const ShellTruth truth = run_inner(text, words.front().text, runs);
+    variables_.arguments = before;
+    launcher_.resize(outer);
+    return truth;
   }
 
   // The words of [ ... ] as they are written, so that "" stays a word.
@@ -590,10 +684,12 @@ class Script {
     return words;
   }
 
-  void note_command(std::uint32_t at, std::vector<ShellText> words, Runs runs) {
-    const bool any = std::ranges::any_of(
-        words, [](const ShellText& word) { return word.text.starts_with("--"); });
-    if (any) outcome_.commands.push_back({at, std::move(words), runs == Runs::maybe});
+  void note_command(std::uint32_t at, const std::vector<ShellText>& words, Runs runs) {
+    if (outcome_.commands.size() >= most_commands)
+      throw ShellProblem{at, fmt::format("more than {} commands", most_commands)};
+    ShellCommand command{at, launcher_, runs == Runs::maybe};
+    command.words.insert(command.words.end(), words.begin(), words.end());
+    outcome_.commands.push_back(std::move(command));
   }
 
   // eval "..." and bash -c "...": a text that is a script itself.
@@ -627,7 +723,8 @@ class Script {
       }
     }
     if (text.empty()) return {std::nullopt, words.front().text};
-    return run_inner(text, words.front().text, runs);
+    return option > 0 ? run_file(words, option + 1, option + 3, text, runs)
+                      : run_inner(text, words.front().text, runs);
   }
 
   // A folder that only a running shell knows is taken as that of the file.
@@ -672,6 +769,8 @@ class Script {
   bool ran_program_ = false;  // the last command was one whose end is not known
   std::string why_;           // what the branch that is read hangs on
   std::map<std::string, std::size_t> functions_;
+  ShellWrittenFiles written_;
+  std::vector<ShellText> launcher_;  // words in front of the script that runs
 };
 
 }  // namespace
@@ -679,6 +778,12 @@ class Script {
 ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables,
                               const ShellFiles& files) {
   return Script{shell_tokens(source), variables, files}.run();
+}
+
+ShellOutcome run_shell_commands(const std::vector<std::vector<ShellText>>& commands,
+                                const std::vector<ShellFile>& present, ShellVariables& variables,
+                                const ShellFiles& files) {
+  return Script{shell_tokens({}), variables, files}.run_commands(commands, present);
 }
 
 std::vector<ShellText> split_quoted_flag(const ShellText& word) {

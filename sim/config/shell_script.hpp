@@ -2,9 +2,9 @@
 // functions, if, case and loops are followed as far as its text goes, and every command that
 // starts a program with flags is handed back with the words that it would get.
 //
-// Commands that set nothing (mkdir, echo) are passed over; `source FILE` reads that file where it
-// is given. What hangs on something that only a running shell knows becomes a mark, in the words
-// that it reaches.
+// Commands that set nothing (mkdir) are passed over; `source FILE` and `bash FILE` read that file
+// where it is given, or where the script writes it itself (shell_files.hpp). What hangs on
+// something that only a running shell knows becomes a mark, in the words that it reaches.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,8 @@
 
 namespace sim {
 
-// A command's words.
+// A command's words; in front of them those of the launcher that runs its script ("srun bash
+// worker.sh").
 struct ShellCommand {
   std::uint32_t at = 0;
   std::vector<ShellText> words;
@@ -25,7 +26,7 @@ struct ShellCommand {
 };
 
 struct ShellOutcome {
-  std::vector<ShellCommand> commands;  // in order; those with words that begin with '-'
+  std::vector<ShellCommand> commands;  // in order
   std::vector<ShellText> loose;        // lines that begin with a flag
   // Arrays and strings that hold flags, by name, in order of assignment.
   std::vector<std::pair<std::string, std::vector<ShellText>>> flags;
@@ -40,6 +41,16 @@ using ShellFiles = std::function<std::optional<std::string>(std::string_view pat
 // ShellProblem for what is no script.
 ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables,
                               const ShellFiles& files = {});
+
+// A file that is there before a script runs.
+struct ShellFile {
+  std::string path;
+  ShellText text;
+};
+// Commands as their words, in order, such as containers are given.
+ShellOutcome run_shell_commands(const std::vector<std::vector<ShellText>>& commands,
+                                const std::vector<ShellFile>& present, ShellVariables& variables,
+                                const ShellFiles& files);
 
 // The fields of a word that begins with "--" and holds blanks, "--fp8-format hybrid", as an
 // unquoted expansion splits it; quotes inside group and go.

@@ -145,6 +145,12 @@ ShellText ShellExpander::text(const ShellText& raw, ShellUnset unset) {
   return out.take_text();
 }
 
+ShellText ShellExpander::document(const ShellText& raw) {
+  Fields out{true};
+  expand(raw, true, out);
+  return out.take_text();
+}
+
 void ShellExpander::count(const ShellText& made) {
   made_ += made.text.size() + 1;
   if (made_ > most_shell_text) throw ShellProblem{made.at(), "the variables expand to no end"};
@@ -405,6 +411,18 @@ void ShellExpander::expand_substitution(const ShellText& raw, bool quoted, Field
   const auto unknown = [&] { put_unknown("$(" + text + ")", raw.at(), out); };
   const std::size_t begin = text.find_first_not_of(" \t\n");
   if (begin == std::string::npos || text[begin] == '#') return;  // `# a comment`
+  if (text.compare(begin, 3, "cat") == 0 && text.find("<<") != std::string::npos) {
+    const std::vector<ShellToken> tokens = shell_tokens(raw);
+    const auto reads = std::ranges::find_if(tokens, [](const ShellToken& token) {
+      return token.redirection && token.redirection->has_document;
+    });
+    if (reads == tokens.end()) return unknown();
+    const ShellRedirection& lines = *reads->redirection;
+    ShellText made = lines.literal ? lines.document : document(lines.document);
+    while (made.text.ends_with('\n'))
+      made = made.part(0, made.text.size() - 1);
+    return quoted ? out.quoted(made) : out.split(made);
+  }
   const bool echo = text.starts_with("echo "), expr = text.starts_with("expr ");
   if ((!echo && !expr) || text.find_first_of("|;&<>") != std::string::npos) return unknown();
   const ShellText arguments = raw.part(5);

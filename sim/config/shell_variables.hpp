@@ -54,6 +54,8 @@ class ShellExpander {
   std::vector<ShellText> fields(const ShellText& raw);
   // As one text, as in an assignment.
   ShellText text(const ShellText& raw, ShellUnset unset = ShellUnset::unknown);
+  // The lines of a document ("<<END"), where quotes are characters like any other.
+  ShellText document(const ShellText& raw);
   // The value of "TP * 2"; nullopt where it is not known.
   std::optional<std::int64_t> arithmetic(const ShellText& raw);
 

@@ -86,6 +86,8 @@ class Tree {
   void close();
   // Once all is built. A key may be new, the section that it lies in may not. Throws InputError.
   void change(const Change& change);
+  // An empty object at `key` of the root where it has none, for changes within it.
+  void add_section(std::string_view key);
   bool is_open(NodeIndex node) const;
   bool wants_key() const;  // the open node is an object and its last entry is complete
   int depth() const { return static_cast<int>(open_.size()); }

@@ -69,8 +69,7 @@ void add_played(Json& json, const BudgetAnswer& answer, const RunForecast& run,
   json["energy_cost"] = budget.prices.kwh ? Json{{"currency", budget.prices.currency},
                                                  {"mean", kwh * *budget.prices.kwh}}
                                           : Json(nullptr);
-  if (budget.finish_in)
-    json["probability_in_time"] = run.wall.probability_within(*budget.finish_in);
+  if (budget.finish_in) json["probability_in_time"] = run.probability_within(*budget.finish_in);
 }
 
 Json run_json(const BudgetAnswer& answer, const RunForecast& run,
@@ -111,7 +110,7 @@ Json finish_json(const BudgetAnswer& answer) {
       const RunForecast& run = candidate.forecast.rented;
       row["step_time_s"] = in_seconds(candidate.forecast.step);
       row["wall_time_days"] = run.wall.mean.count() / 86400;
-      row["at_confidence_days"] = run.wall.quantile(budget.confidence).count() / 86400;
+      row["at_confidence_days"] = run.quantile(budget.confidence).count() / 86400;
       row["probability_in_time"] = candidate.probability;
       row["cost"] =
           cost_json(costs(candidate.forecast, run, budget.prices.gpu_hour), budget.prices.currency);

@@ -25,10 +25,6 @@ std::string amount(Seconds time) {
   return fmt::format("{} days", significant(seconds / 86400));
 }
 
-std::string large(double value) {
-  return value >= 1e12 ? fmt::format("{:.4g} trillion", value / 1e12) : significant(value);
-}
-
 std::string energy_text(double kwh) {
   return kwh >= 1e6 ? fmt::format("{:.4g} GWh", kwh / 1e6) : significant(kwh) + " kWh";
 }
@@ -65,11 +61,11 @@ class Table {
                            forecast_.nodes == 1 ? "" : "s", l.tensor_parallel, l.context_parallel,
                            l.pipeline_parallel, l.data_parallel, grouped(l.global_batch)));
     if (!forecast_.fits) return;
-    page_.line(fmt::format("{} {} in {} steps of {}; {} a step, simulated (MFU {:.1f} %)",
-                           large(forecast_.tokens), forecast_.counts_samples ? "samples" : "tokens",
-                           grouped(forecast_.steps),
-                           large(static_cast<double>(forecast_.tokens_per_step)),
-                           precise(forecast_.step), 100 * forecast_.mfu));
+    page_.line(fmt::format(
+        "{} {} in {} steps of {}; {} a step, simulated (MFU {:.1f} %)",
+        significant(forecast_.tokens), forecast_.counts_samples ? "samples" : "tokens",
+        grouped(forecast_.steps), significant(static_cast<double>(forecast_.tokens_per_step)),
+        precise(forecast_.step), 100 * forecast_.mfu));
     if (forecast_.interval) step_interval(*forecast_.interval);
   }
 
@@ -90,21 +86,22 @@ class Table {
   }
 
   void bill() {
-    page_.heading("Time and money", "mean (95% of runs)");
+    page_.heading("Time and money", forecast_.interval
+                                        ? "mean (95 % of runs, the step's error among what varies)"
+                                        : "mean (95 % of runs)");
     row("",
         [&](const RunForecast& run) { return &run == &forecast_.rented ? "on demand" : "spot"; });
     row("days", [](const RunForecast& run) {
       return fmt::format("{:.2f} ({:.2f} to {:.2f})", in_days(run.wall.mean),
-                         in_days(run.wall.quantile(0.025)), in_days(run.wall.quantile(0.975)));
+                         in_days(run.quantile(0.025)), in_days(run.quantile(0.975)));
     });
     if (forecast_.interval)
-      row("", [&](const RunForecast& run) {
-        return fmt::format("(with the step's interval {:.2f} to {:.2f})",
-                           in_days(run.wall.mean * forecast_.interval->low),
-                           in_days(run.wall.mean * forecast_.interval->high));
+      row("", [](const RunForecast& run) {
+        return fmt::format("({:.2f} to {:.2f} by failures alone)",
+                           in_days(run.wall.quantile(0.025)), in_days(run.wall.quantile(0.975)));
       });
     row("GPU-hours",
-        [&](const RunForecast& run) { return large(gpu_hours(forecast_, run.wall.mean)); });
+        [&](const RunForecast& run) { return significant(gpu_hours(forecast_, run.wall.mean)); });
     if (budget_.prices.gpu_hour || budget_.prices.spot)
       rent();
     else
@@ -112,14 +109,14 @@ class Table {
     row("energy", [&](const RunForecast& run) {
       const double kwh = energy_kwh(forecast_, budget_, run.wall.mean);
       return budget_.prices.kwh
-                 ? fmt::format("{}, {} {}", energy_text(kwh), large(kwh * *budget_.prices.kwh),
-                               budget_.prices.currency)
+                 ? fmt::format("{}, {} {}", energy_text(kwh),
+                               significant(kwh * *budget_.prices.kwh), budget_.prices.currency)
                  : energy_text(kwh);
     });
     if (budget_.finish_in)
       row("in time", [&](const RunForecast& run) {
         return fmt::format("{:.2f} % of runs end within {:g} days",
-                           100 * run.wall.probability_within(*budget_.finish_in),
+                           100 * run.probability_within(*budget_.finish_in),
                            in_days(*budget_.finish_in));
       });
   }
@@ -131,11 +128,11 @@ class Table {
     };
     row("cost", [&](const RunForecast& run) {
       const Costs cost = cost_of(run);
-      return cost.rent ? large(*cost.rent) + ' ' + budget_.prices.currency : std::string{"-"};
+      return cost.rent ? significant(*cost.rent) + ' ' + budget_.prices.currency : std::string{"-"};
     });
     row("", [&](const RunForecast& run) {
       const Costs cost = cost_of(run);
-      return cost.rent ? fmt::format("({} to {})", large(cost.low), large(cost.high))
+      return cost.rent ? fmt::format("({} to {})", significant(cost.low), significant(cost.high))
                        : std::string{};
     });
   }
@@ -155,9 +152,10 @@ class Table {
         "  {:<16}{:>14.3f}{:>28}{:>+14.3f}", "goodput in %", 100 * run.expected_goodput(),
         fmt::format("{:.3f} +- {:.3f}", 100 * run.goodput(), 100 * run.goodput() * error),
         100 * (run.goodput() - run.expected_goodput())));
-    page_.line(fmt::format("  days by quantile: 5 % {:.2f}, 50 % {:.2f}, 95 % {:.2f}",
-                           in_days(run.wall.quantile(0.05)), in_days(run.wall.quantile(0.5)),
-                           in_days(run.wall.quantile(0.95))));
+    page_.line(
+        fmt::format("  days by quantile, by failures alone: 5 % {:.2f}, 50 % {:.2f}, 95 % {:.2f}",
+                    in_days(run.wall.quantile(0.05)), in_days(run.wall.quantile(0.5)),
+                    in_days(run.wall.quantile(0.95))));
   }
 
   static std::string in_errors(Seconds difference, Seconds error) {
@@ -235,9 +233,9 @@ class Table {
     const RunForecast& run = candidate.forecast.rented;
     const Costs cost = costs(candidate.forecast, run, budget_.prices.gpu_hour);
     text += fmt::format("{:>11}{:>11.2f}{:>12.2f}{:>8.2f} %", precise(candidate.forecast.step),
-                        in_days(run.wall.mean), in_days(run.wall.quantile(budget_.confidence)),
+                        in_days(run.wall.mean), in_days(run.quantile(budget_.confidence)),
                         100 * candidate.probability);
-    if (cost.rent) text += fmt::format("  {} {}", large(*cost.rent), budget_.prices.currency);
+    if (cost.rent) text += fmt::format("  {} {}", significant(*cost.rent), budget_.prices.currency);
     page_.line(chosen ? page_.paint("1", text + "  <- the fewest") : text);
   }
 

@@ -123,7 +123,7 @@ class Search {
     else if (!forecast.rented.ends())
       candidate.refused = "failures leave less than 1% of the time for work";
     else
-      candidate.probability = forecast.rented.wall.probability_within(*budget_.finish_in);
+      candidate.probability = forecast.rented.probability_within(*budget_.finish_in);
     return candidate;
   }
 
@@ -166,14 +166,14 @@ class Search {
     const FinishCandidate* best = nullptr;
     for (const FinishCandidate& candidate : result.looked_at)
       if (candidate.refused.empty() &&
-          (!best || candidate.forecast.rented.wall.quantile(budget_.confidence) <
-                        best->forecast.rented.wall.quantile(budget_.confidence)))
+          (!best || candidate.forecast.rented.quantile(budget_.confidence) <
+                        best->forecast.rented.quantile(budget_.confidence)))
         best = &candidate;
     const std::string limit = why_not_more();
     if (!best) return fmt::format("no legal number of GPUs can run: {}", limit);
     return fmt::format("the fastest, {} GPUs, needs {:.1f} days for a probability of {:g}; {}",
                        grouped(best->gpus),
-                       best->forecast.rented.wall.quantile(budget_.confidence).count() / 86400,
+                       best->forecast.rented.quantile(budget_.confidence).count() / 86400,
                        budget_.confidence, limit);
   }
 

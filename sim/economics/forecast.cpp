@@ -35,11 +35,12 @@ void set_segments(const CheckpointRules& rules, Seconds step, std::int64_t steps
       std::clamp(std::min(wanted, most), 1.0, static_cast<double>(steps)));
 }
 
-RunForecast play_runs(const RunModel& model, const Budget& budget) {
+RunForecast play_runs(const RunModel& model, const Budget& budget, const StepError& error) {
   RunForecast result;
   result.model = model;
   result.mtbf = time_between_stops(model);
   result.expected = expected_wall_time(model);
+  result.step_error = error;
   if (!result.ends()) return result;
   constexpr double most_events = 3e8;  // a minute on one core
   const double events = expected_events(model, budget.runs);
@@ -67,6 +68,7 @@ void add_runs(BudgetForecast& forecast, const Budget& budget) {
   const double gpus = forecast.gpus;
   const double nodes = forecast.nodes;
   const PartFailures& parts = budget.failures;
+  const StepError error = forecast.interval ? StepError::of(*forecast.interval) : StepError{};
   RunModel run;
   run.work = step * static_cast<double>(forecast.steps);
   run.stall = forecast.times.stall;
@@ -80,17 +82,39 @@ void add_runs(BudgetForecast& forecast, const Budget& budget) {
   run.slow.every = budget.slow_node.every / nodes;
   RunModel spot = run;
   set_segments(budget.checkpoint, step, forecast.steps, run);
-  forecast.rented = play_runs(run, budget);
+  forecast.rented = play_runs(run, budget, error);
   if (budget.preemption_every == never) return;
   // Nobody has to find out that a node was taken away.
   spot.preemptions = {.every = budget.preemption_every / nodes,
                       .restart = budget.preemption_wait + budget.restart.reschedule +
                                  budget.restart.load.value_or(forecast.times.load)};
   set_segments(budget.checkpoint, step, forecast.steps, spot);
-  forecast.spot = play_runs(spot, budget);
+  forecast.spot = play_runs(spot, budget, error);
 }
 
 }  // namespace
+
+// Failures per hour and the work between two checkpoints are the same for a longer step, so that
+// all of the wall time is longer by its factor.
+double RunForecast::probability_within(Seconds limit) const {
+  double sum = 0;
+  for (const Seconds played : wall.sorted)
+    sum += step_error.chance_within(limit / played);
+  return sum / static_cast<double>(wall.sorted.size());
+}
+
+Seconds RunForecast::quantile(double probability) const {
+  if (step_error.deviation == 0) return wall.quantile(probability) * std::exp(step_error.mean);
+  // Between the quantile of the error alone and the shortest and the longest run.
+  const double error =
+      std::exp(step_error.mean + step_error.deviation * normal_quantile(probability));
+  Seconds low = wall.sorted.front() * error, high = wall.sorted.back() * error;
+  for (int halving = 0; halving < 60 && low < high; ++halving) {
+    const Seconds middle = low + (high - low) / 2;
+    (probability_within(middle) < probability ? low : high) = middle;
+  }
+  return high;
+}
 
 std::int64_t steps_of(const RunWork& work, std::int64_t tokens_per_step) {
   if (work.steps) return *work.steps;
@@ -146,8 +170,8 @@ Costs costs(const BudgetForecast& forecast, const RunForecast& run,
             const std::optional<double>& price) {
   if (!price || run.wall.sorted.empty()) return {};
   return {.rent = *price * gpu_hours(forecast, run.wall.mean),
-          .low = *price * gpu_hours(forecast, run.wall.quantile(0.025)),
-          .high = *price * gpu_hours(forecast, run.wall.quantile(0.975))};
+          .low = *price * gpu_hours(forecast, run.quantile(0.025)),
+          .high = *price * gpu_hours(forecast, run.quantile(0.975))};
 }
 
 }  // namespace sim

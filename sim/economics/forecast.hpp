@@ -9,15 +9,17 @@
 #include "sim/economics/checkpoint.hpp"
 #include "sim/economics/monte_carlo.hpp"
 #include "sim/report/report.hpp"
+#include "sim/uncertainty/normal.hpp"
 
 namespace sim {
 
 // The run on one kind of capacity: rented for good, or spot.
 struct RunForecast {
   RunModel model;
-  Seconds mtbf{};      // between stops of any kind
-  Seconds expected{};  // wall time in closed form; infinite: it never ends
-  Distribution wall;   // of the played runs; empty where `expected` is beyond `hopeless`
+  Seconds mtbf{};        // between stops of any kind
+  Seconds expected{};    // wall time in closed form; infinite: it never ends
+  Distribution wall;     // of the played runs; empty where `expected` is beyond `hopeless`
+  StepError step_error;  // of the forecast step: the wall time is off by the same factor
   Seconds lost{}, down{}, slow{};  // means
   double failures = 0, preemptions = 0;
 
@@ -26,11 +28,14 @@ struct RunForecast {
   double expected_goodput() const { return model.work / expected; }
   double goodput() const { return model.work / wall.mean; }
   bool ends() const { return expected_goodput() >= hopeless; }
+  // Of the wall time, with what failures do and with the error of the step. REQUIRES: ends().
+  double probability_within(Seconds limit) const;
+  Seconds quantile(double probability) const;
 };
 
 struct Costs {
   std::optional<double> rent;  // mean
-  double low = 0, high = 0;    // of the rent: its 95% interval
+  double low = 0, high = 0;    // of the rent: its 95% interval, by RunForecast::quantile
 };
 
 struct BudgetForecast {

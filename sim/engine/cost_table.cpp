@@ -31,10 +31,6 @@ std::vector<char> watched_boundaries(const Program& program, const ProgramIndex&
   return boundary;
 }
 
-int launches_of(const Program& program, std::uint32_t op) {
-  return runs_kernel(program.kind[op]) ? program.kernels[program.work[op]].launches : 1;
-}
-
 // Beyond any need, and still a rate that the arithmetic carries.
 Bandwidth boundless(Bandwidth rate) {
   return rate * 1e6;
@@ -167,14 +163,7 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
   return costs;
 }
 
-Duration host_issue_of(const SimulationOptions& options, const Device& device) {
-  if ((options.graphs && options.graph_scope.empty()) || options.free_host) return {};
-  const double calls = options.host_issue ? 1 : options.host_calls;
-  const Duration call = options.host_issue.value_or(device.host_issue);
-  return duration_from_seconds(to_seconds(call) * calls * options.factors.host);
-}
-
-ProgramIndex index_program(const Program& program, Duration host_issue,
+ProgramIndex index_program(const Program& program, const HostIssue& host_issue,
                            const std::vector<GraphModule>& captured) {
   std::vector<std::uint32_t> graphs;  // empty: nothing is captured
   if (!captured.empty()) graphs = graphs_of(program, captured);
@@ -190,6 +179,7 @@ ProgramIndex index_program(const Program& program, Duration host_issue,
   index.issued.resize(program.size());
   index.phase.resize(program.size());
   std::int64_t issued = 0;
+  CallParts parts{program};
   auto wait = program.host_waits.begin();
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (wait != program.host_waits.end() && wait->before.value == op) {
@@ -203,7 +193,7 @@ ProgramIndex index_program(const Program& program, Duration host_issue,
     const auto stream = static_cast<std::size_t>(program.stream[op]);
     index.position[op] = static_cast<std::uint32_t>(index.order[stream].size());
     index.order[stream].push_back({op});
-    issued += host_issue.count() * issues(op);
+    issued += host_issue.of(issues(op), parts.is_part(op)).count();
     index.issued[op] = issued;
     index.used_streams |= 1U << stream;
   }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/engine/host_issue.hpp"
 #include "sim/engine/simulate.hpp"
 
 namespace sim {
@@ -71,11 +72,8 @@ struct ProgramIndex {
   std::vector<std::uint32_t> segment_end;
   std::uint32_t used_streams = 0;  // bit mask
 };
-// What the host needs to issue one kernel, collective or message; nothing under CUDA graphs of the
-// whole step.
-Duration host_issue_of(const SimulationOptions& options, const Device& device);
 // `captured`: parts of layers that graphs replay, each issued as one kernel.
-ProgramIndex index_program(const Program& program, Duration host_issue,
+ProgramIndex index_program(const Program& program, const HostIssue& host_issue,
                            const std::vector<GraphModule>& captured = {});
 
 LaneCosts lane_costs(const Program& program, const ProgramIndex& index,

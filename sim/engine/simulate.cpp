@@ -24,7 +24,7 @@ struct Prepared {
 
 Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
                  const SimulationOptions& options) {
-  const Duration issue = host_issue_of(options, cluster.device());
+  const HostIssue issue = host_issue_of(options, cluster.device());
   Prepared prepared;
   for (const Program& program : plan.programs)
     prepared.indexes.push_back(index_program(program, issue, options.graph_scope));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/framework/chunked_loss.hpp"
 #include "sim/framework/expert_kernels.hpp"
 
 namespace sim {
@@ -345,6 +346,30 @@ void set_op(const Framework& framework, const AttentionShape& shape, ModelOp& op
   }
 }
 
+// Between convolution and scan of a gated delta net as transformers runs it without a compiler
+// (models/qwen3_next/modular_qwen3_next.py and qwen3_5, Qwen3NextGatedDeltaNet.forward, with
+// flash-linear-attention, ops/gated_delta_rule, use_qk_l2norm_in_kernel). With Q features of
+// queries and keys, R of both once repeated for the heads of values, V of values, H heads:
+//   forward   repeated Q + R; unit length R + R; values made contiguous V + V; strength H + H;
+//   decay
+//             cast 1 + 2, bias, softplus and product (2 + 2) H each, three launches on A_log
+//   backward  of the unit length R + R + R; of the repetition R + Q; the three gradients put
+//   together
+//             2 (Q + V); of the decay: product (2 + 2) + (2 + 2), softplus 2 + 2 + 2, cast 2 + 1,
+//             of its bias 2; of the strength 1 + 1 + 1
+//   kept      decay, its softplus and its input, in fp32
+void set_delta_gates(const GatedDeltaNet& net, ModelOp& op) {
+  const double heads = real(net.value_heads), keys = 2 * real(net.keys()),
+               values = real(net.values()), repeated = 2 * heads * real(net.key_dim);
+  const bool repeats = net.value_heads > net.key_heads;
+  const double copies = repeats ? keys + repeated : 0;
+  op.forward_elements = copies + 2 * repeated + 2 * values + 17 * heads;
+  op.backward_elements = copies + 3 * repeated + 2 * (keys + values) + 22 * heads;
+  op.forward_launches = (repeats ? 2 : 0) + 2 + 1 + 1 + 4 + 3;
+  op.backward_launches = (repeats ? 2 : 0) + 2 + 1 + 1 + 6 + 3;
+  op.saved_elements = 6 * heads;
+}
+
 bool is_gate(const ModelOp& op) {
   return op.function == Function::swiglu || op.function == Function::geglu;
 }
@@ -394,7 +419,23 @@ void run_with(const Framework& framework, Model& model) {
   for (Block& layer : model.layers)
     for (ModelOp& op : layer.ops)
       if (op.function == Function::latent_rotary) set_latent_rotary(framework, *model.shape, op);
+  if (model.is_hybrid() && framework.gate == KernelForm::eager)
+    for (Block& layer : model.layers)
+      for (ModelOp& op : layer.ops)
+        if (op.name == "delta_gates") set_delta_gates(model.shape->hybrid.delta_net, op);
   add_expert_kernels(framework, model);
+}
+
+void run_with_chunked_loss(Model& model) {
+  if (model.execution.chunks_logits) return;
+  model.execution.chunks_logits = true;
+  model.execution.held_logits = 0;
+  for (ModelOp& op : model.output.ops) {
+    if (op.function != Function::cross_entropy) continue;
+    op.forward_split_elements = op.backward_split_elements = 0;
+    op.saved_elements = op.backward_scratch_bytes = 0;
+    set_chunked_loss(op);
+  }
 }
 
 }  // namespace sim

@@ -42,8 +42,8 @@ void judge(const ObjectReader& section, const std::string& key, std::string_view
     const std::optional<ValueReader> value = section.find(key);
     if (!value || row.verdict == Verdict::ignored || is_neutral(*value, row.neutral))
       result.ignored.push_back(name);
-    else if (row.verdict == Verdict::noted)
-      result.notes.push_back({name, std::string{row.reason}});
+    else if (is_told(row.verdict))
+      result.notes.push_back({name, std::string{row.reason}, row.verdict == Verdict::unmodelled});
     else
       value->problem(fmt::format("{}: {}", name, row.reason));
     return;

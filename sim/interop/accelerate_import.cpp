@@ -12,7 +12,7 @@ namespace sim {
 namespace {
 
 constexpr std::array top_keys{
-    KnownKey{"debug", Verdict::noted, "", "the checks of every collective are not modelled"},
+    KnownKey{"debug", Verdict::unmodelled, "", "the checks of every collective are not modelled"},
     KnownKey{"use_cpu", Verdict::refused, "", "training on CPUs is not modelled"},
     KnownKey{"mpirun_config", Verdict::noted, "", "not read"},
     KnownKey{"ipex_config", Verdict::noted, "", "of CPUs and XPUs: not read"},
@@ -61,6 +61,34 @@ class AccelerateReader {
       : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {}
 
   Imported read() {
+    if (!read_job()) return finish();
+    return job_.engine == TrainerEngine::deepspeed ? deepspeed() : torch();
+  }
+
+  // For a trainer that says the rest.
+  AccelerateJob read_beside(Imported& result) {
+    AccelerateJob made;
+    if (read_job()) {
+      leave("megatron_lm_config");
+      leave("tp_config");
+      if (job_.engine == TrainerEngine::deepspeed) {
+        leave("fsdp_config");
+        read_deepspeed_beside(made);
+      } else {
+        leave("deepspeed_config");
+        read_sharding();
+      }
+    }
+    made.job = job_;
+    yaml_.finish();
+    result.notes.insert(result.notes.end(), result_.notes.begin(), result_.notes.end());
+    result.ignored.insert(result.ignored.end(), result_.ignored.begin(), result_.ignored.end());
+    return made;
+  }
+
+ private:
+  // Whether its engine is known.
+  bool read_job() {
     const Text type = text("distributed_type");
     read_setting(root_, "num_processes", job_.processes);
     if (job_.processes.value_or(0) == -1) job_.processes = Whole{};
@@ -69,11 +97,27 @@ class AccelerateReader {
     read_compiler();
     parallelism();
     judge_keys(root_, top_keys, "", result_);
-    if (!engine(type)) return finish();
-    return job_.engine == TrainerEngine::deepspeed ? deepspeed() : torch();
+    return engine(type);
   }
 
- private:
+  void read_sharding() {
+    if (job_.engine != TrainerEngine::fsdp) return leave("fsdp_config");
+    if (const auto found = section("fsdp_config"))
+      read_fsdp_section(*found, "fsdp_config.", job_.fsdp, result_);
+  }
+
+  void read_deepspeed_beside(AccelerateJob& made) {
+    const auto found = section("deepspeed_config");
+    if (!found)
+      return root_.problem("distributed_type is DEEPSPEED, and deepspeed_config is missing");
+    read_setting(*found, "deepspeed_config_file", made.deepspeed_file);
+    if (made.deepspeed_file.value_or("none") == "none") {
+      made.deepspeed_file = Text{};
+      made.deepspeed = inline_json(*found);
+    }
+    judge_keys(*found, deepspeed_keys, "deepspeed_config.", result_);
+  }
+
   Text text(const char* key) const {
     Text read;
     read_setting(root_, key, read);
@@ -132,7 +176,8 @@ class AccelerateReader {
       if (read) backend = *read;
     }
     if (compiled(backend))
-      result_.notes.push_back({"dynamo_config", "kernels are modelled as eager: set framework"});
+      result_.notes.push_back(
+          {"dynamo_config", "kernels are modelled as eager: set framework", true});
   }
 
   void parallelism() {
@@ -177,12 +222,7 @@ class AccelerateReader {
     leave("deepspeed_config");
     leave("megatron_lm_config");
     leave("tp_config");
-    if (job_.engine == TrainerEngine::fsdp) {
-      if (const auto found = section("fsdp_config"))
-        read_fsdp_section(*found, "fsdp_config.", job_.fsdp, result_);
-    } else {
-      leave("fsdp_config");
-    }
+    read_sharding();
     const bool unsharded = job_.engine == TrainerEngine::ddp;
     if (unsharded && (job_.tensor.value_or(1) > 1 || job_.context.value_or(1) > 1))
       root_.problem("parallelism_config needs distributed_type FSDP and fsdp_version 2");
@@ -285,9 +325,15 @@ class AccelerateReader {
 
 }  // namespace
 
+AccelerateJob read_accelerate_job(const Document& yaml, Imported& result) {
+  const ImportRequest nothing;
+  const std::string folder;
+  return AccelerateReader{yaml, folder, nothing}.read_beside(result);
+}
+
 Imported import_accelerate(const Document& yaml, const std::string& folder,
                            const ImportRequest& request) {
-  if (is_trainer_file(yaml.root_object())) return import_trainer(yaml, folder, request);
+  if (is_trainer_file(yaml.root_object())) return import_trainer(yaml, nullptr, folder, request);
   return AccelerateReader{yaml, folder, request}.read();
 }
 

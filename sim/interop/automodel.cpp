@@ -23,6 +23,7 @@ namespace {
 
 using Verdict::noted;
 using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::array distributed_keys{
     KnownKey{"tp_plan", noted, "", "products are modelled as split by column and row"},
@@ -47,14 +48,14 @@ constexpr std::array distributed_keys{
     KnownKey{"overlap_grad_reduce", noted, "true", "gradients are modelled as overlapped"},
     KnownKey{"overlap_param_gather", noted, "true", "gathers are modelled as overlapped"},
     KnownKey{"check_for_nan_in_grad"},
-    KnownKey{"report_nan_in_param_grad", noted, "", "its pass over gradients is not modelled"},
+    KnownKey{"report_nan_in_param_grad", unmodelled, "", "its pass over gradients is not modelled"},
     KnownKey{"grad_reduce_in_fp32"},
     KnownKey{"preserve_fp32_weights"},
     KnownKey{"average_in_collective"},
     KnownKey{"disable_bucketing"},
     KnownKey{"calculate_per_token_loss"},
     KnownKey{"keep_fp8_transpose_cache"},
-    KnownKey{"nccl_ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"nccl_ub", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"fsdp_double_buffer"},
 };
 
@@ -86,7 +87,7 @@ constexpr std::array fp8_keys{
 
 constexpr std::array peft_keys{
     KnownKey{"use_dora", refused, "", "DoRA is not modelled"},
-    KnownKey{"dropout", noted, "0.0", "dropout of adapters is not modelled"},
+    KnownKey{"dropout", unmodelled, "0.0", "dropout of adapters is not modelled"},
     KnownKey{"moe_rank_scaling", noted, "", "adapters of experts are modelled with the same rank"},
     KnownKey{"*"},
 };

@@ -13,6 +13,7 @@ namespace {
 
 using Verdict::noted;
 using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::array backend_keys{
     KnownKey{"_target_"},
@@ -20,8 +21,8 @@ constexpr std::array backend_keys{
     KnownKey{"dispatcher_share_token_dispatcher"},
     KnownKey{"dispatcher_async_dispatch"},  // the stream of kernels waits for it either way
     KnownKey{"gate_precision", noted, "", "the product of the router is modelled in bf16"},
-    KnownKey{"rope", noted, "torch", "its kernel is not modelled"},
-    KnownKey{"cuda_graph", noted, "", "CUDA graphs of modules are not modelled here"},
+    KnownKey{"rope", unmodelled, "torch", "its kernel is not modelled"},
+    KnownKey{"cuda_graph", unmodelled, "", "CUDA graphs of modules are not modelled here"},
     KnownKey{"mok", refused, "", "its kernels are not modelled; modelled: deepep, hybridep, torch"},
     KnownKey{"enable_deepep", noted, "", "has no effect at 36044ad3; dispatcher and experts have"},
 };

@@ -8,9 +8,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "sim/base/near_names.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/interop/bridge_keys.hpp"
 #include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/carried.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/layout_report.hpp"
 #include "sim/interop/megatron_experts.hpp"
@@ -109,6 +111,29 @@ std::string layout_text(const ValueReader& layout) {
   return text;
 }
 
+// What an object stands for: an enumeration of Megatron-LM, as to_yaml() writes its number
+// (megatron/core/transformer/enums.py at d98e8a64). Another one gives a value that is not known.
+template <class T>
+void read_made(const ValueReader& value, const char* place, Setting<T>& into) {
+  const ObjectReader object = value.object();
+  object.ignore_unknown();
+  const std::string maker = object.text_or("_target_", "");
+  if constexpr (std::is_same_v<T, std::string>)
+    if (const auto numbers = object.find("_args_");
+        maker.ends_with("AttnBackend") && numbers && numbers->is_list()) {
+      constexpr std::array<const char*, 5> backends{"flash", "fused", "unfused", "local", "auto"};
+      const std::vector<ValueReader> all = numbers->list();
+      for (std::size_t i = 0; i < backends.size(); ++i)
+        if (all.size() == 1 && all[0].peek_text() == fmt::format("{}", i + 1))
+          into = {backends[i], value};
+      if (into) return;
+    }
+  value.problem(
+      fmt::format("{} is what {} gives, which cannot be evaluated here; give its value: "
+                  "--set {}=VALUE",
+                  place, maker.empty() ? "an object" : maker.substr(0, 80), place));
+}
+
 template <class T>
 void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& into) {
   for (const char* place : name.bridge) {
@@ -123,8 +148,10 @@ void read_bridge(const ObjectReader& root, const Spelling& name, Setting<T>& int
         into = {layout_text(*value), value};
         continue;
       }
-    // Enumerations and dtypes are written as {_target_: ...}: left to the defaults.
-    if (value && !value->is_object()) read_setting(found->object(), key, read);
+    if (value && value->is_object())
+      read_made(*value, place, read);
+    else if (value)
+      read_setting(found->object(), key, read);
     if (read && !into) into = read;
   }
 }
@@ -267,30 +294,39 @@ void judge_experts(const ObjectReader& model, bool has_experts, Imported& result
 struct EightBitMix {
   std::string_view name, recipe;
   bool gathers = true;
-  int ends_in_bf16 = 0;  // layers at each end
+  int start_in_bf16 = 0, end_in_bf16 = 0;  // layers
 };
 constexpr std::array eight_bit_mixes{
     EightBitMix{"bf16_with_fp8_delayed_scaling_mixed", "delayed"},
-    EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 1},
+    EightBitMix{"bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 1, 1},
     EightBitMix{"bf16_with_fp8_subchannel_scaling_mixed", "blockwise", false},
-    EightBitMix{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 4},
+    EightBitMix{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "tensorwise", true, 2, 2},
+    EightBitMix{"nanov2_bf16_with_fp8_current_scaling_mixed", "blockwise", true, 2, 2},
     EightBitMix{"bf16_with_mxfp8_mixed", "mxfp8"},
     EightBitMix{"bf16_with_nvfp4_mixed", "nvfp4"},
-    EightBitMix{"nemotron_3_super_bf16_with_nvfp4_mixed", "nvfp4"}};
+    EightBitMix{"nemotron_3_super_bf16_with_nvfp4_mixed", "nvfp4", true, 0, 14}};
 
-bool is_precision_recipe(std::string_view name) {
-  return name == "bf16_mixed" || name == "fp16_mixed" ||
-         std::ranges::find(eight_bit_mixes, name, &EightBitMix::name) != eight_bit_mixes.end();
+// The name of a recipe of formats, with '_' for '-', which Megatron-Bridge takes too; empty: an
+// object that says its formats itself.
+std::string precision_name(const ValueReader& value) {
+  std::string name = value.peek_text().value_or("");
+  if (value.is_object()) {
+    const ObjectReader made = value.object();
+    name = made.text_or("_target_", "");
+    if (name.empty() || name == "MixedPrecisionConfig" || name == "_perf_precision") return {};
+    if (name == "named_mixed_precision") name = made.text("_0");
+  }
+  std::ranges::replace(name, '-', '_');
+  return name;
 }
 
-// A recipe of formats by its name (megatron/bridge/training/mixed_precision.py).
+// A recipe of formats by its name (megatron/bridge/training/mixed_precision.py at 067f987d).
 // `made`: an object may be what its function makes, with some fields set besides.
 void read_precision_recipe(const ObjectReader& root, bool made, MegatronConfig& config) {
   const std::optional<ValueReader> value = root.find("mixed_precision");
   if (!value || (value->is_object() && !made)) return;
-  const std::string name = value->is_object() ? value->object().text_or("_target_", "")
-                                              : value->peek_text().value_or("");
-  if (value->is_object() && !is_precision_recipe(name)) return;
+  const std::string name = precision_name(*value);
+  if (name.empty()) return;
   const auto eight_bits = std::find_if(eight_bit_mixes.begin(), eight_bit_mixes.end(),
                                        [&](const EightBitMix& mix) { return mix.name == name; });
   if (name == "bf16_mixed" || eight_bits != eight_bit_mixes.end()) {
@@ -298,22 +334,34 @@ void read_precision_recipe(const ObjectReader& root, bool made, MegatronConfig& 
     if (!config.grads_in_fp32) config.grads_in_fp32 = true;
   } else if (name == "fp16_mixed") {
     config.fp16 = true;
+    if (!config.grads_in_fp32) config.grads_in_fp32 = false;
   } else {
+    std::vector<std::string_view> names{"bf16_mixed", "fp16_mixed"};
+    for (const EightBitMix& mix : eight_bit_mixes)
+      names.push_back(mix.name);
     value->problem(fmt::format(
-        "mixed_precision is '{}'; modelled: bf16_mixed, fp16_mixed, "
-        "bf16_with_fp8_delayed_scaling_mixed, and current_scaling, subchannel_scaling instead of "
-        "delayed_scaling, bf16_with_mxfp8_mixed, bf16_with_nvfp4_mixed. To forecast the job so, "
-        "--set "
+        "mixed_precision is '{}', which is not known here; {}. To forecast the job so, --set "
         "mixed_precision=NAME",
-        name));
+        name.substr(0, 80), choices_text(name, names)));
   }
   if (eight_bits == eight_bit_mixes.end()) return;
   Flag& gathers = multiply_as(eight_bits->recipe, value, config);
   if (eight_bits->gathers && !gathers) gathers = true;
-  if (eight_bits->ends_in_bf16 == 0) return;
+  if (eight_bits->end_in_bf16 == 0) return;
   if (!config.bf16_ends) config.bf16_ends = true;
+  if (!config.bf16_at_start) config.bf16_at_start = eight_bits->start_in_bf16;
+  if (!config.bf16_at_end) config.bf16_at_end = eight_bits->end_in_bf16;
+}
+
+// Defaults of MixedPrecisionConfig, where a recipe makes one by its class.
+void fill_precision_class(const ObjectReader& root, MegatronConfig& config) {
+  const std::optional<ValueReader> value = root.find("mixed_precision");
+  if (!value || !value->is_object()) return;
+  if (value->object().text_or("_target_", "") != "MixedPrecisionConfig") return;
+  if (!config.grads_in_fp32) config.grads_in_fp32 = true;
+  if (config.fp8 && !config.fp8_recipe) config.fp8_recipe = std::string{"tensorwise"};
   for (Whole* ends : {&config.bf16_at_start, &config.bf16_at_end})
-    if (!*ends) *ends = eight_bits->ends_in_bf16;
+    if (!*ends) *ends = std::int64_t{0};
 }
 
 // The lengths of what is packed are in the data (data/builders/gpt_sft.py at 067f987d).
@@ -378,6 +426,7 @@ void add_read(const Layout& adapters, const Imported& read, Imported& result) {
   result.graph_scope = read.graph_scope;
   leave_single_choice(result);
   result.ignored = read.ignored;
+  result.carried = read.carried;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
 }
 
@@ -407,6 +456,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
       (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
   note_packing(root, read);
   read_precision_recipe(root, recipe, config);
+  if (recipe) fill_precision_class(root, config);
   Layout adapters;
   read_peft(root, experts, adapters, read);
   if (recipe) read_recipe(root, config, read);
@@ -417,6 +467,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
   for (Text* format : {&config.fp8, &config.fp4})
     if (*format && (**format == "none" || **format == "null")) *format = Text{};
   judge_bridge_sections(root, read);
+  carry_settings(root, Target::nemo, read);
   if (recipe) note_unknown_keys(root, "", read);
   if (!config.max_position_embeddings) config.max_position_embeddings = config.seq_length;
   file.finish();
@@ -446,8 +497,14 @@ Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& 
   // Where the file that names the model is not there.
   const std::string model =
       known.model || hub_name(recipe.root_object()) ? "" : model_of_recipe(name);
-  if (!model.empty()) known.model = load_model(find_data_file("models", model)).shape;
-  return import_settings(recipe, known);
+  if (model.empty()) return import_settings(recipe, known);
+  known.model = load_model(find_data_file("models", model)).shape;
+  Imported result = import_settings(recipe, known);
+  result.notes.push_back(
+      {"model", fmt::format("{}, by the name of the recipe: what names it is not "
+                            "read; else give --model",
+                            model)});
+  return result;
 }
 
 Imported import_nemo(const Document& yaml, const ImportRequest& request) {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "sim/interop/bridge_keys.hpp"
+#include "sim/interop/carried.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/megatron_experts.hpp"
 #include "sim/model/model.hpp"
@@ -88,6 +89,8 @@ Exported export_nemo(const Scenario& scenario) {
     lines.add("model.quant_recipe", module_recipe_text(*config.module_recipe));
   write_activation(config.activation.value_or(""), lines);
   write_experts(shape, lines);
+  for (const auto& [place, value] : carried_for(scenario, Target::nemo, out.notes))
+    lines.add(place, value);
   if (shape.positions == Positions::learned &&
       shape.max_sequence != scenario.layout.sequence_length)
     out.notes.push_back({"model", "Megatron-Bridge's table of positions has seq_length rows"});

@@ -3,11 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron_flag_table.hpp"
+
 namespace sim {
 namespace {
 
 using Verdict::noted;
 using Verdict::refused;
+using Verdict::unmodelled;
 
 // Fields of `model` that no setting carries (GPTModelProvider, which is Megatron's
 // TransformerConfig) and that change time or memory. What is neither here, nor harmless, nor a
@@ -27,11 +33,7 @@ constexpr std::array bridge_model_keys{
              "residual connections are modelled in the activations' format"},
     KnownKey{"apply_residual_connection_post_layernorm", noted, "",
              "the residual connection is modelled before the norm"},
-    KnownKey{"apply_rope_fusion", noted, "true", "modelled as fused: set framework.rotary: eager"},
-    KnownKey{"bias_activation_fusion", noted, "true",
-             "modelled as fused: set framework.gate: eager"},
     KnownKey{"bias_dropout_fusion", noted, "true", "modelled as fused"},
-    KnownKey{"masked_softmax_fusion"},
     KnownKey{"gradient_accumulation_fusion", noted, "true",
              "gradients are modelled as accumulated by the product"},
     KnownKey{"fused_single_qkv_rope", noted, "", "the rotation is modelled as a kernel of its own"},
@@ -59,12 +61,12 @@ constexpr std::array bridge_model_keys{
              "the head's weight gradient is modelled where it arises"},
     KnownKey{"make_vocab_size_divisible_by", noted, "128",
              "the vocabulary is modelled as padded to tensor parallel x 128"},
-    KnownKey{"qk_clip", noted, "", "its pass is not modelled"},
-    KnownKey{"qk_l2_norm", noted, "", "not modelled"},
-    KnownKey{"no_rope_freq", noted, "", "all layers are modelled with rotary positions"},
+    KnownKey{"qk_clip", unmodelled, "", "its pass is not modelled"},
+    KnownKey{"qk_l2_norm", unmodelled, "", "not modelled"},
+    KnownKey{"no_rope_freq", unmodelled, "", "all layers are modelled with rotary positions"},
     KnownKey{"memory_efficient_layer_norm", noted, "", "the norm is modelled as keeping its input"},
-    KnownKey{"deterministic_mode", noted, "", "kernels are modelled at full speed"},
-    KnownKey{"batch_invariant_mode", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"deterministic_mode", unmodelled, "", "kernels are modelled at full speed"},
+    KnownKey{"batch_invariant_mode", unmodelled, "", "kernels are modelled at full speed"},
     KnownKey{"transformer_impl", noted, "transformer_engine",
              "kernels are modelled as Transformer Engine's"},
     KnownKey{"variable_seq_lengths", noted, "",
@@ -77,7 +79,7 @@ constexpr std::array bridge_model_keys{
     KnownKey{"inference_*"},
 };
 
-constexpr std::array<std::string_view, 87> harmless_model_keys{
+constexpr std::array<std::string_view, 85> harmless_model_keys{
     "_target_",
     "high_priority_a2a_comm_stream",
     "mtp_loss_scaling_factor",
@@ -93,8 +95,6 @@ constexpr std::array<std::string_view, 87> harmless_model_keys{
     "apply_query_key_layer_scaling",
     "apply_wd_to_qk_layernorm",
     "max_position_embeddings",
-    "activation_func_clamp_value",
-    "glu_linear_offset",
     "attention_softmax_in_fp32",
     "batch_p2p_comm",
     "batch_p2p_sync",
@@ -170,7 +170,7 @@ constexpr std::array ddp_keys{
     KnownKey{"reduce_scatter_with_fp32_accumulation", noted, "",
              "the reduction is modelled as a reduce-scatter"},
     KnownKey{"use_custom_fsdp", refused, "", "write use_megatron_fsdp"},
-    KnownKey{"nccl_ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"nccl_ub", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"fsdp_double_buffer", noted, "", "set layout.prefetch_layers instead"},
     KnownKey{"suggested_communication_unit_size", noted, "",
              "one layer is gathered ahead: see layout.prefetch_layers"},
@@ -265,7 +265,8 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
 constexpr std::array bridge_optimizer_keys{
     KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"log_num_zeros_in_grad", noted, "", "its pass over the gradients is not modelled"},
+    KnownKey{"log_num_zeros_in_grad", unmodelled, "",
+             "its pass over the gradients is not modelled"},
     // Rates, decays, clipping: numbers of the update.
     KnownKey{"adam_*"},
     KnownKey{"lr*"},
@@ -338,6 +339,31 @@ SectionKeys keys_of(std::string_view section) {
 std::pair<std::string, std::string> split_bridge_place(std::string_view name) {
   const std::size_t dot = name.find('.');
   return {std::string{name.substr(0, dot)}, std::string{name.substr(dot + 1)}};
+}
+
+bool bridge_key_counts(std::string_view path) {
+  const auto [section, rest] = split_bridge_place(path);
+  const std::string key = rest.substr(0, rest.find('.'));
+  if (section == "peft" || path == "tokenizer.vocab_size") return true;
+  bool is_setting = false;
+  MegatronConfig config;
+  for_each_setting(config, [&](const Spelling& name, const auto&) {
+    for (const char* place : name.bridge)
+      is_setting = is_setting || (place != nullptr && section + "." + key == place);
+  });
+  if (is_setting) return true;
+  const SectionKeys keys = keys_of(section);
+  if (keys.judged.data() == anything.data()) return false;
+  if (section.size() == path.size()) return true;
+  std::string flag = "--" + key;
+  std::ranges::replace(flag, '_', '-');
+  const auto harmless = harmless_expert_flags();
+  if (std::ranges::find(keys.harmless, key) != keys.harmless.end() ||
+      std::ranges::find(harmless, flag) != harmless.end())
+    return false;
+  const auto row =
+      std::ranges::find_if(keys.judged, [&](const KnownKey& one) { return fits(one, key); });
+  return row == keys.judged.end() || row->verdict != Verdict::ignored;
 }
 
 void judge_bridge_sections(const ObjectReader& root, Imported& result) {

@@ -64,7 +64,7 @@ void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported&
   read_modules(peft, layout);
   if (experts) read_experts(&peft, layout);
   constexpr std::array keys{
-      KnownKey{"dropout", Verdict::noted, "0.0", "dropout of adapters is not modelled"},
+      KnownKey{"dropout", Verdict::unmodelled, "0.0", "dropout of adapters is not modelled"},
       KnownKey{"a2a_experimental", Verdict::noted, "",
                "outputs of adapters are modelled as gathered"},
       KnownKey{"sequence_parallel_input_regather", Verdict::refused, "",

@@ -1,5 +1,6 @@
 // Sources (NVIDIA-NeMo/Megatron-Bridge at 067f987d): recipes/common.py, _pretrain_common;
-// perf_recipes/_common.py, _benchmark_common and _perf_precision.
+// perf_recipes/_common.py, _benchmark_common and _perf_precision; training/mixed_precision.py,
+// get_mixed_precision_config; recipes/utils/optimizer_utils.py.
 #include "sim/interop/bridge_recipe.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "sim/base/near_names.hpp"
 #include "sim/config/input_log.hpp"
 #include "sim/config/python_recipe.hpp"
+#include "sim/interop/bridge_keys.hpp"
 
 namespace sim {
 namespace {
@@ -49,6 +51,23 @@ def clear_cuda_graph_modules(model):
 
 def load_quantization_recipe(recipe_path):
     return QuantizationRecipeFile(recipe_path)
+
+def get_mixed_precision_config(name):
+    if isinstance(name, str):
+        return named_mixed_precision(name)
+    return name
+
+def distributed_fused_adam_with_cosine_annealing(**settings):
+    return OptimizerConfig(optimizer="adam", use_distributed_optimizer=True), SchedulerConfig()
+
+def distributed_fused_adam_with_cosine_annealing_samples(**settings):
+    return OptimizerConfig(optimizer="adam", use_distributed_optimizer=True), SchedulerConfig()
+
+def distributed_muon_with_cosine_annealing(muon_num_ns_steps=5, muon_tp_mode="blockwise", **settings):
+    optimizer = OptimizerConfig(optimizer="dist_muon")
+    optimizer.muon_num_ns_steps = muon_num_ns_steps
+    optimizer.muon_tp_mode = muon_tp_mode
+    return optimizer, SchedulerConfig()
 )";
 constexpr std::array<std::string_view, 1> opaque{"_perf_precision"};
 
@@ -117,34 +136,71 @@ class RecipeReader {
       note("dataset",
            "the lengths of packed sequences are not in the file: layout.packing.lengths");
     if (base != "pretrain_common" && base != "sft_common" && base != "peft_common")
-      note("recipe", fmt::format("what {}() sets beside Megatron-Bridge's common settings is not "
-                                 "read",
-                                 base));
-    if (root_.has("_unread"))
-      for (const ValueReader& line : root_.list("_unread"))
-        unread(line.text());
+      root_.problem("_base",
+                    fmt::format("begins from {}(), which is neither in the file nor in a module "
+                                "beside or above it: what it sets is not known; put the recipe "
+                                "where its imports lie, or forecast without it: --set "
+                                "_base=pretrain_common (or sft_common, peft_common)",
+                                base));
+    for (const ValueReader& line : told("_unread"))
+      unread(line);
+    unknown();
   }
 
  private:
   void note(const char* key, std::string what) { result_.notes.push_back({key, std::move(what)}); }
 
-  // Lines that no step depends on, or that do the same either way.
-  void unread(const std::string& line) {
-    constexpr std::array<std::string_view, 12> harmless{"if cfg.model.context_parallel_size > 1",
-                                                        "if cfg.model.apply_rope_fusion",
-                                                        "if hasattr(cfg.model, \"use_transformer",
-                                                        "if cuda_graph_impl == \"none\" and",
-                                                        "cfg.dataset",
-                                                        "cfg.tokenizer.",
-                                                        "cfg.scheduler",
-                                                        "cfg.checkpoint",
-                                                        "cfg.logger",
-                                                        "cfg.rng",
-                                                        "cfg.env_vars",
-                                                        "cfg.optimizer = "};
+  // A list of what was told, or none where --set says that it does not count.
+  std::vector<ValueReader> told(const char* key) const {
+    const std::optional<ValueReader> all = root_.find(key);
+    return all && all->is_list() ? all->list() : std::vector<ValueReader>{};
+  }
+
+  // Lines of sections that no step depends on may be left out.
+  static void unread(const ValueReader& line) {
+    constexpr std::array<std::string_view, 7> harmless{
+        "cfg.tokenizer.", "cfg.scheduler", "cfg.checkpoint", "cfg.logger",
+        "cfg.rng",        "cfg.env_vars",  "cfg.profiling"};
+    const std::string text = line.text();
     const bool none = std::ranges::any_of(
-        harmless, [&](std::string_view begin) { return line.starts_with(begin); });
-    if (!none) note("recipe", "not read: " + line);
+        harmless, [&](std::string_view begin) { return text.starts_with(begin); });
+    if (!none)
+      line.problem(
+          fmt::format("'{}' is not read, and may change the step: write it without "
+                      "slices, while, lambda and the like, or leave it out (--set "
+                      "_unread=none: all such lines) and give its values with --set",
+                      text));
+  }
+
+  // Where a step depends on it, its value has to be given.
+  void unknown() {
+    const std::optional<ValueReader> all = root_.find("_unknown");
+    if (!all || !all->is_object()) return;
+    const ObjectReader paths = all->object();
+    for (const std::string& path : paths.unasked_keys()) {
+      const ValueReader line = paths.at(path);
+      const std::string text = line.text();
+      if (is_given(path)) continue;
+      if (bridge_key_counts(path))
+        line.problem(
+            fmt::format("{} depends on '{}', which cannot be evaluated here; give its "
+                        "value: --set {}=VALUE",
+                        path, text, path));
+      else
+        result_.ignored.push_back(path);
+    }
+  }
+
+  // By --set: where it is not known, it is not in the tree.
+  bool is_given(std::string_view path) const {
+    ObjectReader object = root_;
+    for (std::size_t dot = path.find('.');; dot = path.find('.')) {
+      const std::optional<ValueReader> value = object.find(path.substr(0, dot));
+      if (!value) return false;
+      if (dot == path.npos || !value->is_object()) return true;
+      object = value->object();
+      path.remove_prefix(dot + 1);
+    }
   }
 
   // recipes/common.py.
@@ -158,13 +214,16 @@ class RecipeReader {
 
   // Helpers whose files are not there.
   void calls() {
-    if (!root_.has("_calls")) return;
-    for (const ValueReader& call : root_.list("_calls")) {
+    for (const ValueReader& call : told("_calls")) {
       const std::string name = call.text();
       if (name.ends_with("_benchmark_common"))
         benchmark();
       else if (name != "_enable_overlap_param_gather_with_optimizer_step")
-        note("recipe", fmt::format("not read: what {}() sets", name));
+        call.problem(
+            fmt::format("{}() is neither in the file nor in a module beside or above it: "
+                        "what it sets is not known; put the recipe where its imports "
+                        "lie, or forecast without such calls: --set _calls=none",
+                        name));
     }
   }
 
@@ -183,8 +242,8 @@ class RecipeReader {
       return;
     }
     const ObjectReader made = value->object();
-    if (!made.has("_target_") || !made.has("_0")) return;
-    if (made.text("_target_") != "_perf_precision") return;
+    if (made.text_or("_target_", "") != "_perf_precision") return;
+    if (!made.has("_0")) return made.problem("_target_", "which precision does it make?");
     const std::string name = made.text("_0");
     const auto found = std::ranges::find(precisions, name, &Precision::name);
     if (found == precisions.end())

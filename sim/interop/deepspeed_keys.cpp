@@ -28,7 +28,7 @@ constexpr std::array zero_keys{
     KnownKey{"override_module_apply"},
     KnownKey{"pipeline_loading_checkpoint"},
     KnownKey{"log_trace_cache_warnings"},
-    KnownKey{"enable_sanity_checks", Verdict::noted, "", "the checks are not modelled"},
+    KnownKey{"enable_sanity_checks", Verdict::unmodelled, "", "the checks are not modelled"},
     KnownKey{"save_muon_momentum_buffer_in_memory"},
     KnownKey{"gather_16bit_weights_on_model_save"},
     KnownKey{"stage3_gather_16bit_weights_on_model_save"},
@@ -68,11 +68,11 @@ constexpr std::array deepspeed_top_keys{
     KnownKey{"steps_per_print"},
     KnownKey{"log_level"},
     KnownKey{"vocabulary_size"},
-    KnownKey{"wall_clock_breakdown", Verdict::noted, "",
+    KnownKey{"wall_clock_breakdown", Verdict::unmodelled, "",
              "its waits for the device between the phases are not modelled"},
-    KnownKey{"memory_breakdown", Verdict::noted, "", "its waits are not modelled"},
+    KnownKey{"memory_breakdown", Verdict::unmodelled, "", "its waits are not modelled"},
     KnownKey{"flops_profiler", Verdict::noted, "", "profiled steps are not modelled"},
-    KnownKey{"comms_logger", Verdict::noted, "", "its waits are not modelled"},
+    KnownKey{"comms_logger", Verdict::unmodelled, "", "its waits are not modelled"},
     KnownKey{"timers"},
     KnownKey{"dump_state"},
     KnownKey{"tensorboard"},
@@ -98,7 +98,7 @@ constexpr std::array deepspeed_top_keys{
     KnownKey{"msamp", Verdict::refused, "", "8-bit optimizers and messages are not modelled"},
     KnownKey{"data_efficiency", Verdict::noted, "", "the full batch is forecast"},
     KnownKey{"curriculum_learning", Verdict::noted, "", "the full sequence length is forecast"},
-    KnownKey{"progressive_layer_drop", Verdict::noted, "", "all layers are forecast"},
+    KnownKey{"progressive_layer_drop", Verdict::unmodelled, "", "all layers are forecast"},
     KnownKey{"elasticity", Verdict::refused, "",
              "it replaces the batch: write train_batch_size and train_micro_batch_size_per_gpu"},
     KnownKey{"autotuning", Verdict::refused, "", "it replaces the batch and ZeRO's settings"},
@@ -120,7 +120,7 @@ constexpr std::array deepspeed_precision_keys{
     KnownKey{"min_loss_scale"},
     KnownKey{"opt_level"},
     KnownKey{"immediate_grad_update"},
-    KnownKey{"check_grad_overflow", Verdict::noted, "", "the check is not modelled"},
+    KnownKey{"check_grad_overflow", Verdict::unmodelled, "", "the check is not modelled"},
     KnownKey{"fp16_master_weights_and_grads", Verdict::refused, "",
              "master weights in 16 bits are not modelled"},
     KnownKey{"bf16_master_weights_and_grads", Verdict::refused, "",
@@ -150,8 +150,8 @@ void judge(const ObjectReader& from, const std::array<KnownKey, N>& rows, std::s
     const std::string name = fmt::format("{}{}", prefix, row.name);
     if (!value || row.verdict == Verdict::ignored || is_off(*value, row))
       result.ignored.push_back(name);
-    else if (row.verdict == Verdict::noted)
-      result.notes.push_back({name, std::string{row.reason}});
+    else if (is_told(row.verdict))
+      result.notes.push_back({name, std::string{row.reason}, row.verdict == Verdict::unmodelled});
     else
       value->problem(fmt::format("{}: {}", name, row.reason));
   }
@@ -237,7 +237,7 @@ void judge_compile(const ObjectReader& json, Imported& result) {
   section->ignore_unknown();
   const Flag deep = deepspeed_setting<bool>(*section, "deepcompile");
   if (deep.value_or(false)) deep.place->problem("DeepCompile is not modelled");
-  result.notes.push_back({"compile", "kernels are modelled as eager: set framework"});
+  result.notes.push_back({"compile", "kernels are modelled as eager: set framework", true});
 }
 
 void judge_recomputation(const ObjectReader& json, Imported& result) {

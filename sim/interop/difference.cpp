@@ -3,6 +3,7 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/layout/layout_fields.hpp"
+#include "sim/model/expert_bias.hpp"
 
 namespace sim {
 namespace {
@@ -68,7 +69,11 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
 }
 
 TransformerShape canonical(TransformerShape shape) {
-  shape.name = shape.family = shape.source = {};
+  // Of a family only the clamp of its experts is no name.
+  shape.family = clamps_experts(shape) ? "gpt_oss" : "";
+  if (clamps_experts(shape) && shape.activation == Activation::geglu)
+    shape.activation = Activation::swiglu;
+  shape.name = shape.source = {};
   // Rotary positions have no table: their number is a limit and no size.
   if (shape.positions != Positions::learned) shape.max_sequence = 0;
   Experts& experts = shape.experts;
@@ -116,6 +121,8 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
   if (!scenario.model.has_experts() || layout.pad_to_capacity) runs.waits_for_counts = false;
   if (layout.recompute != Recompute::full) runs.stops_recomputation = false;
+  if (scenario.model.shape && !is_gated(scenario.model.shape->activation))
+    result.gate = defaults.gate;
   if (!scenario.model.has_experts()) {
     runs.experts = defaults.execution.experts;
     runs.expert_rows = defaults.execution.expert_rows;
@@ -149,8 +156,6 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
   if (!scenario.model.shape || !same_shape(without_idle_window(scenario), imported.shape))
     keys.compare("model", 0, 1);
   Framework framework = imported.framework;
-  // No flag of Megatron-LM's says it.
-  framework.execution.separate_update = scenario.framework.execution.separate_update;
   if (imported.layout.pad_to_capacity) framework.execution.waits_for_counts = false;
   keys.compare("framework", canonical(scenario.framework, scenario),
                canonical(framework, scenario));

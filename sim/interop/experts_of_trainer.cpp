@@ -11,6 +11,11 @@
 namespace sim {
 
 void set_transformers_experts(Imported& result) {
+  if (result.shape.hybrid.has_scan())
+    result.notes.push_back({"model",
+                            "scans are modelled by flash-linear-attention and causal-conv1d: "
+                            "without them transformers loops over chunks in Python, which is not "
+                            "modelled; no measured run of them is scored"});
   if (result.shape.experts.count == 0) return;
   Execution& runs = result.framework.execution;
   runs.experts = ExpertForm::torchtitan;

@@ -10,18 +10,6 @@
 namespace sim {
 namespace {
 
-std::vector<std::string> words_in(const std::string& text) {
-  std::vector<std::string> found(1);
-  for (const char c : text) {
-    if (c != ' ' && c != ',')
-      found.back() += c;
-    else if (!found.back().empty())
-      found.emplace_back();
-  }
-  if (found.back().empty()) found.pop_back();
-  return found;
-}
-
 void add_module(const ObjectReader& from, std::string_view key, const std::string& name,
                 Imported& result) {
   const std::optional<GraphModule> module = from_word<GraphModule>(name);
@@ -41,7 +29,7 @@ void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> 
     Text scope;
     read_setting(from, key, scope);
     if (!scope || !result.graphs || !result.graph_scope.empty()) continue;
-    for (const std::string& name : words_in(*scope)) {
+    for (const std::string& name : names_in(*scope)) {
       if (name == "full" || name == "full_iteration") {
         result.graph_scope.clear();
         return;

@@ -23,13 +23,6 @@ constexpr auto words_of(Target) {
                     Word{Target::scenario, "scenario"}};
 }
 
-// One thing that the other side cannot say, or that we cannot. `key` is that of our scenario
-// ("layout.first_bucket", "framework") where there is one, else that of the other file.
-struct Note {
-  std::string key;
-  std::string what;
-};
-
 // ---- Out.
 
 struct Exported {
@@ -70,6 +63,7 @@ struct Imported {
   int segment_gpus = 0;     // that the scheduler keeps on one rack (Slurm, --segment); 0: not known
   std::vector<Note> notes;  // what the forecast will leave out or read otherwise
   std::vector<std::string> ignored;  // keys without an effect on time or memory of a step
+  CarriedSettings carried{};         // those of them that change the model or the optimizer
 };
 
 // Each throws InputError with every mistake of the file: what it says against itself, against the

@@ -3,134 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <iterator>
 
 #include "sim/base/rounding.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/input_log.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/job_importers.hpp"
 #include "sim/interop/mlperf.hpp"
-#include "sim/interop/torchtitan_registry.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scenario/machine_checks.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/scenario/sources.hpp"
 #include "sim/scenario/write_scenario.hpp"
 
 namespace sim {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Importer = Imported (*)(const JobFile& job, const ImportRequest& known);
-
-std::pair<std::string, std::string> split_pair(const std::string& text, const char* option,
-                                               const char* example) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0)
-    throw InputError{{option, 0, 0},
-                     fmt::format("is '{}'; expected NAME=VALUE, as {}", text, example)};
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-std::vector<Definition> definitions_of(const JobFile& job) {
-  std::vector<Definition> all;
-  for (const std::string& text : job.definitions) {
-    auto [name, value] = split_pair(text, "--define", "--define TP=4");
-    all.push_back({std::move(name), std::move(value)});
-  }
-  return all;
-}
-
-// The values that were set on top of the file's, told in notes.
-struct SetValues {
-  std::vector<Change> changes;
-  std::vector<Note> notes;
-};
-// `of_flags`: "tensor_model_parallel_size" is "--tensor-model-parallel-size".
-SetValues set_values(const JobFile& job, bool of_flags) {
-  SetValues set;
-  for (const std::string& text : job.changes) {
-    auto [key, value] = split_pair(text, "--set", "--set optimizer=adam");
-    if (of_flags) {
-      if (!key.starts_with("--")) key.insert(0, "--");
-      std::replace(key.begin(), key.end(), '_', '-');
-    }
-    set.notes.push_back({key, fmt::format("'{}', as --set says, whatever the file does", value)});
-    set.changes.push_back({std::move(key), std::move(value)});
-  }
-  return set;
-}
-Imported with_notes(Imported imported, const SetValues& set) {
-  imported.notes.insert(imported.notes.end(), set.notes.begin(), set.notes.end());
-  return imported;
-}
-
-Imported from_megatron(const JobFile& job, const ImportRequest& known) {
-  Document flags = Document::load_flags(job.file, definitions_of(job));
-  const SetValues set = set_values(job, true);
-  flags.change(set.changes);
-  return with_notes(import_megatron(flags, known), set);
-}
-Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
-  if (!job.file.ends_with(".py")) {
-    if (!job.recipe.empty())
-      throw InputError{{"--recipe", 0, 0}, "is for configurations in Python (FILE.py)"};
-    Document toml = Document::load(job.file, Syntax::toml);
-    const SetValues set = set_values(job, false);
-    toml.change(set.changes);
-    return with_notes(import_torchtitan(toml, known), set);
-  }
-  Document python = Document::load(job.file, Syntax::python);
-  const std::string name = registry_function(python, job.recipe);
-  SetValues set = set_values(job, false);
-  for (Change& change : set.changes)
-    change.key = name + "." + change.key;
-  python.change(set.changes);
-  return with_notes(import_torchtitan_registry(python, name, known), set);
-}
-Imported from_recipe(const JobFile& job, const ImportRequest& known) {
-  const std::string text = read_input(job.file);
-  const std::string name = recipe_name(text, job.file, job.recipe);
-  EvaluatedPython python = evaluate_recipe(text, job.file, name, true);
-  const SetValues set = set_values(job, false);
-  python.change(set.changes);
-  return with_notes(import_bridge_recipe(python, name, known), set);
-}
-Imported from_nemo(const JobFile& job, const ImportRequest& known) {
-  if (job.file.ends_with(".py")) return from_recipe(job, known);
-  if (!job.recipe.empty())
-    throw InputError{{"--recipe", 0, 0}, "is for recipes in Python (FILE.py)"};
-  Document yaml = Document::load(job.file, Syntax::yaml);
-  const SetValues set = set_values(job, false);
-  yaml.change(set.changes);
-  return with_notes(import_nemo(yaml, known), set);
-}
-Imported from_deepspeed(const JobFile& job, const ImportRequest& known) {
-  const Document json = Document::load(job.file, Syntax::json);
-  if (job.flags.empty()) return import_deepspeed(json, nullptr, known);
-  const Document flags = Document::load_flags(job.flags, definitions_of(job));
-  Imported imported = import_deepspeed(json, &flags, known);
-  for (const Remark& remark : flags.remarks())
-    imported.notes.push_back({remark.about, remark.what});
-  return imported;
-}
-
-Imported from_accelerate(const JobFile& job, const ImportRequest& known) {
-  const std::string folder = fs::absolute(job.file).parent_path().string();
-  return import_accelerate(Document::load(job.file, Syntax::yaml), folder, known);
-}
-
-Imported from_automodel(const JobFile& job, const ImportRequest& known) {
-  Document yaml = Document::load(job.file, Syntax::yaml);
-  const SetValues set = set_values(job, false);
-  yaml.change(set.changes);
-  return with_notes(import_automodel(yaml, known), set);
-}
-
-Imported from_mlperf(const JobFile& job, const ImportRequest& known) {
-  return import_mlperf(Document::load_variables(job.file, definitions_of(job)), known);
-}
 
 // The shipped model of that shape: its file, or "".
 std::string shipped_model(const TransformerShape& shape) {
@@ -213,6 +106,16 @@ Scenario scenario_of(const JobFile& job, const ImportRequest& known, const Impor
   return scenario;
 }
 
+// Told here, refused where the scenario is read: recipes are tried on other machines, too.
+void note_mxfp8(const Scenario& scenario, std::vector<Note>& notes) {
+  const Device& device = scenario.cluster.device();
+  if (!formats_without_mxfp8(scenario.layout, scenario.framework.execution, device).empty())
+    notes.push_back(
+        {"framework.fp8", fmt::format("MXFP8 needs Blackwell or CDNA 4, and the {} is of {}: a "
+                                      "forecast refuses it",
+                                      device.name, word(device.generation))});
+}
+
 // Compute capabilities 9 and 10; of GeForce cards the device file's own attention is
 // FlashAttention-2.
 bool takes_cudnn_attention(const Device& device) {
@@ -246,12 +149,11 @@ Problem no_cluster(const JobFile& job, std::string_view name) {
 }
 
 // With the mistakes of the file what is missing beside it.
-Imported read_job(const JobFile& job, const ImportRequest& known, Importer importer,
-                  std::string_view name) {
+Imported read_job(JobKind kind, const JobFile& job, const ImportRequest& known) {
   std::vector<Problem> problems;
-  if (job.cluster.empty()) problems.push_back(no_cluster(job, name));
+  if (job.cluster.empty()) problems.push_back(no_cluster(job, word(kind)));
   try {
-    Imported imported = importer(job, known);
+    Imported imported = import_file(kind, job, known);
     if (problems.empty()) return imported;
   } catch (const InputError& error) {
     problems.insert(problems.end(), error.problems().begin(), error.problems().end());
@@ -259,24 +161,37 @@ Imported read_job(const JobFile& job, const ImportRequest& known, Importer impor
   throw InputError{std::move(problems)};
 }
 
-Importer importer_of(JobKind kind) {
-  switch (kind) {
-    case JobKind::megatron:
-      return from_megatron;
-    case JobKind::torchtitan:
-      return from_torchtitan;
-    case JobKind::deepspeed:
-      return from_deepspeed;
-    case JobKind::accelerate:
-      return from_accelerate;
-    case JobKind::automodel:
-      return from_automodel;
-    case JobKind::mlperf:
-      return from_mlperf;
-    case JobKind::nemo:
-      break;
+// Those of --set that are keys of a scenario, not of the file; they are taken out of the job.
+std::vector<std::string> take_scenario_changes(JobFile& job) {
+  constexpr std::array<std::string_view, 5> sections{"layout.", "framework.", "simulation.",
+                                                     "cluster.", "flops."};
+  const auto is_ours = [&](const std::string& text) {
+    return std::ranges::any_of(sections,
+                               [&](std::string_view section) { return text.starts_with(section); });
+  };
+  std::vector<std::string> ours;
+  std::ranges::copy_if(job.changes, std::back_inserter(ours), is_ours);
+  std::erase_if(job.changes, is_ours);
+  return ours;
+}
+
+// The scenario with keys of its own on top, as `simulate --set` has them.
+Scenario changed(const Scenario& scenario, const std::vector<std::string>& on_top,
+                 Imported& imported) {
+  const std::string text = scenario_yaml(scenario, fs::current_path().string(), "");
+  const std::string path = (fs::current_path() / (scenario.name + ".yaml")).string();
+  Scenario made = load_scenario(ScenarioSources::of_text(text, path, on_top));
+  for (const std::string& change : on_top) {
+    const std::size_t equals = change.find('=');
+    imported.notes.push_back(
+        {change.substr(0, equals),
+         fmt::format("'{}', as --set says, whatever the file does", change.substr(equals + 1))});
   }
-  return from_nemo;
+  for (const Followed& followed : made.followed)
+    if (!followed.is_default)
+      imported.notes.push_back({followed.key, fmt::format("{} instead of {}: {}", followed.to,
+                                                          followed.from, followed.why)});
+  return made;
 }
 
 }  // namespace
@@ -287,8 +202,13 @@ ImportedJob import_job(JobKind kind, const JobFile& asked) {
   const std::string cluster_path =
       job.cluster.empty() ? "" : find_data_file("topologies", job.cluster);
   const ImportRequest known = known_of(job, cluster_path);
-  Imported imported = read_job(job, known, importer_of(kind), word(kind));
+  const std::vector<std::string> on_top = take_scenario_changes(job);
+  Imported imported = read_job(kind, job, known);
   Scenario scenario = scenario_of(job, known, imported, cluster_path);
+  if (!on_top.empty()) scenario = changed(scenario, on_top, imported);
+  note_mxfp8(scenario, imported.notes);
+  scenario.notes = imported.notes;
+  scenario.carried = imported.carried;
   return {.scenario = std::move(scenario),
           .notes = std::move(imported.notes),
           .ignored = std::move(imported.ignored)};
@@ -300,7 +220,8 @@ std::vector<std::string> note_lines(const ImportedJob& imported) {
   for (const Note& note : imported.notes)
     lines.push_back(fmt::format("note: {}: {}", note.key, note.what));
   if (!imported.ignored.empty())
-    lines.push_back(fmt::format("without an effect on a step: {} keys: {}", imported.ignored.size(),
+    lines.push_back(fmt::format("without an effect on a step: {} key{}: {}", imported.ignored.size(),
+                                imported.ignored.size() == 1 ? "" : "s",
                                 fmt::join(imported.ignored, ", ")));
   const Cluster& cluster = imported.scenario.cluster;
   if (cluster.gpus_per_node() < cluster.node_gpus())
@@ -312,10 +233,8 @@ std::vector<std::string> note_lines(const ImportedJob& imported) {
 
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder) {
-  std::string comment = "Imported from " + fs::path{job.file}.filename().string() + ".";
-  for (const Note& note : imported.notes)
-    comment += fmt::format("\n{}: {}", note.key, note.what);
-  return scenario_yaml(imported.scenario, folder, comment);
+  return scenario_yaml(imported.scenario, folder,
+                       "Imported from " + fs::path{job.file}.filename().string() + ".");
 }
 
 }  // namespace sim

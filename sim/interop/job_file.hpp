@@ -16,13 +16,14 @@ enum class JobKind : std::uint8_t {
   accelerate,
   nemo,
   automodel,
-  mlperf
+  mlperf,
+  primus
 };
 constexpr auto words_of(JobKind) {
   return std::array{Word{JobKind::megatron, "megatron"},   Word{JobKind::torchtitan, "torchtitan"},
                     Word{JobKind::deepspeed, "deepspeed"}, Word{JobKind::accelerate, "accelerate"},
                     Word{JobKind::nemo, "nemo"},           Word{JobKind::automodel, "automodel"},
-                    Word{JobKind::mlperf, "mlperf"}};
+                    Word{JobKind::mlperf, "mlperf"},       Word{JobKind::primus, "primus"}};
 }
 
 struct JobFile {
@@ -33,8 +34,10 @@ struct JobFile {
   std::string recipe;  // a function of a file in Python, of a file of several; or empty
   std::string model;   // name or file, where the file has none; or empty
   std::vector<std::string> definitions;  // NAME=VALUE: variables that a script leaves open
-  std::vector<std::string> changes;      // KEY=VALUE: instead of what the file says
-  ImportRequest known{};                 // what else the file may leave open
+  // KEY=VALUE: instead of what the file says; "layout.", "framework.", "simulation.", "cluster."
+  // and "flops." begin keys of the scenario that is made.
+  std::vector<std::string> changes;
+  ImportRequest known{};  // what else the file may leave open
 };
 
 struct ImportedJob {
@@ -51,7 +54,7 @@ ImportedJob import_job(JobKind kind, const JobFile& job);
 // node that stay idle.
 std::vector<std::string> note_lines(const ImportedJob& imported);
 
-// The scenario as a file in `folder` (empty: any), with the notes in its head.
+// The scenario as a file in `folder` (empty: any), with the notes as its key `notes`.
 std::string imported_yaml(const ImportedJob& imported, const JobFile& job,
                           const std::string& folder);
 

@@ -4,7 +4,10 @@
 #include <array>
 
 #include "sim/config/file_kind.hpp"
+#include "sim/config/foreign_format.hpp"
+#include "sim/config/primus_yaml.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/interop/foreign_start.hpp"
 #include "sim/interop/torchtitan_registry.hpp"
 
 namespace sim {
@@ -53,11 +56,17 @@ std::optional<JobKind> kind_of_keys(const Document& document) {
 }  // namespace
 
 std::optional<JobKind> job_kind_of(const std::string& path, std::string_view text) {
+  if (foreign_format_of(text)) return std::nullopt;
   if (path.ends_with(".toml")) return JobKind::torchtitan;
   if (path.ends_with(".py")) {  // a recipe of Megatron-Bridge
     if (is_torchtitan_registry(text)) return JobKind::torchtitan;
     const bool sets = text.find("cfg.") != std::string_view::npos;
     return sets ? std::optional{JobKind::nemo} : std::nullopt;
+  }
+  if (!primus_framework(text).empty()) return JobKind::primus;
+  if (is_launch_file(path, text)) {
+    if (const std::optional<JobKind> started = kind_of_launch(text)) return started;
+    if (is_own_fsdp_script(text)) return std::nullopt;
   }
   if (has_megatron_words(text)) return JobKind::megatron;
   // config_*.sh of MLPerf Training.

@@ -18,6 +18,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/interop/module_recipe.hpp"
+#include "sim/interop/subject.hpp"
 
 namespace sim {
 
@@ -26,6 +27,7 @@ template <class T>
 struct Setting {
   std::optional<T> value{};
   std::optional<ValueReader> place{};
+  std::string name{};  // of the key, also of one that the file does not have
 
   Setting& operator=(const T& v) {
     value = v;
@@ -57,6 +59,8 @@ struct MegatronConfig {
   Text window, window_skip, softmax_type;
   Flag fused_loss;
   Flag operation_fuser, router_fusion;  // of Transformer Engine
+  Flag rotary_fusion, gate_fusion, softmax_fusion;
+  Real activation_clamp, glu_offset;  // of quick GEGLU
 
   // Experts and latent attention.
   Whole num_experts, experts_per_token, expert_ffn_hidden_size, shared_expert_hidden_size;
@@ -170,6 +174,14 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--hidden-dropout", {"model.hidden_dropout"}}, c.hidden_dropout);
   visit(Spelling{"--attention-backend", {"model.attention_backend"}}, c.attention_backend);
   visit(Spelling{"--cross-entropy-loss-fusion", {"model.cross_entropy_loss_fusion"}}, c.fused_loss);
+  visit(Spelling{"--no-rope-fusion", {"model.apply_rope_fusion"}, false}, c.rotary_fusion);
+  visit(Spelling{"--no-bias-swiglu-fusion", {"model.bias_activation_fusion"}, false},
+        c.gate_fusion);
+  visit(Spelling{"--no-masked-softmax-fusion", {"model.masked_softmax_fusion"}, false},
+        c.softmax_fusion);
+  visit(Spelling{"--activation-func-clamp-value", {"model.activation_func_clamp_value"}},
+        c.activation_clamp);
+  visit(Spelling{"--glu-linear-offset", {"model.glu_linear_offset"}}, c.glu_offset);
   visit(Spelling{"--use-transformer-engine-op-fuser", {"model.use_transformer_engine_op_fuser"}},
         c.operation_fuser);
   visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},
@@ -466,6 +478,7 @@ class SettingProblems {
   explicit SettingProblems(const ObjectReader& root) : root_{root} {}
 
   void at_root(const std::string& what) const { root_.problem(what); }
+  // A text without a subject ("is 1; allowed: 2") is said of the setting.
   template <class T, class... Parts>
   void problem(const Setting<T>& setting, fmt::format_string<Parts...> text,
                Parts&&... parts) const {
@@ -473,7 +486,7 @@ class SettingProblems {
     if (setting.place)
       setting.place->problem(what);
     else
-      root_.problem(what);
+      root_.problem(with_subject(what, [&] { return setting.name; }));
   }
   // A size that must be there and within `least` to `most`.
   std::int64_t size(const Whole& setting, std::int64_t fallback, std::int64_t most,

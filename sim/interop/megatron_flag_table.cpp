@@ -11,6 +11,7 @@ namespace {
 
 using Verdict::noted;
 using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
@@ -46,15 +47,15 @@ constexpr std::array judged{
              "the residual connection is modelled before the norm"},
     KnownKey{"--fp32-residual-connection", noted, "",
              "residual connections are modelled in the activations' format"},
-    KnownKey{"--qk-l2-norm", noted, "", "not modelled"},
-    KnownKey{"--no-rope-freq", noted, "", "all layers are modelled with rotary positions"},
+    KnownKey{"--qk-l2-norm", unmodelled, "", "not modelled"},
+    KnownKey{"--no-rope-freq", unmodelled, "", "all layers are modelled with rotary positions"},
     // Of megatron/post_training: which classes are built, and what is written at the end.
     KnownKey{"--export-kd-*", refused, "", "a loss over another model is not modelled"},
     KnownKey{"--export-real-quant-cfg", refused, "None", "quantised weights are not modelled"},
     KnownKey{"--export-quant-cfg", refused, "None", "quantised weights are not modelled"},
     KnownKey{"--export-force-local-attention", noted, "",
              "attention is modelled as Transformer Engine's"},
-    KnownKey{"--export-qk-l2-norm", noted, "", "not modelled"},
+    KnownKey{"--export-qk-l2-norm", unmodelled, "", "not modelled"},
     KnownKey{"--export-*"},
     KnownKey{"--modelopt-enabled"},
     KnownKey{"--enable-gpt-oss"},
@@ -74,13 +75,14 @@ constexpr std::array judged{
              "with Muon and the distributed optimizer matrices are modelled as sharded whole"},
     KnownKey{"--muon-no-split-qkv", noted, "",
              "queries, keys and values are modelled as matrices of their own"},
-    KnownKey{"--muon-nesterov", noted, "", "its pass over the gradients is not modelled"},
+    KnownKey{"--muon-nesterov", unmodelled, "", "its pass over the gradients is not modelled"},
     KnownKey{"--muon-scalar-optimizer", refused, "adam", "what is no matrix is modelled with Adam"},
     KnownKey{"--optimizer-cuda-graph", noted, "", "the update is modelled without a graph"},
-    KnownKey{"--log-num-zeros-in-grad", noted, "", "its pass over the gradients is not modelled"},
-    KnownKey{"--log-params-norm", noted, "", "its pass over the parameters is not modelled"},
-    KnownKey{"--log-max-attention-logit", noted, "", "its pass is not modelled"},
-    KnownKey{"--qk-clip", noted, "", "its pass is not modelled"},
+    KnownKey{"--log-num-zeros-in-grad", unmodelled, "",
+             "its pass over the gradients is not modelled"},
+    KnownKey{"--log-params-norm", unmodelled, "", "its pass over the parameters is not modelled"},
+    KnownKey{"--log-max-attention-logit", unmodelled, "", "its pass is not modelled"},
+    KnownKey{"--qk-clip", unmodelled, "", "its pass is not modelled"},
     // Formats of products.
     KnownKey{"--no-fp8-wgrad", refused, "",
              "weight gradients in 16 bits beside 8-bit products are not modelled; to forecast "
@@ -130,15 +132,15 @@ constexpr std::array judged{
              "kept activations are modelled as whole on every tensor-parallel rank"},
     KnownKey{"--rampup-batch-size", noted, "", "the final batch is forecast"},
     KnownKey{"--step-batch-size-schedule", noted, "", "the final batch is forecast"},
-    KnownKey{"--use-nccl-ub", noted, "", "user buffers of NCCL are not modelled"},
-    KnownKey{"--nccl-ub", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"--use-nccl-ub", unmodelled, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"--nccl-ub", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"--symmetric-ar-type", noted, "", "all-reduces are modelled as NCCL's"},
     KnownKey{"--use-sharp", noted, "",
              "in-network reduction: set simulation.data_algorithm: in_switch"},
     KnownKey{"--suggested-communication-unit-size", noted, "",
              "one layer is gathered ahead: see layout.prefetch_layers"},
     KnownKey{"--fsdp-double-buffer", noted, "", "set layout.prefetch_layers instead"},
-    KnownKey{"--fsdp-manual-registration", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"--fsdp-manual-registration", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"--enable-full-sharding-in-hsdp", noted, "",
              "hybrid sharding is modelled with whole copies per group"},
     KnownKey{"--outer-dp-sharding-strategy", noted, "no_shard",
@@ -156,15 +158,11 @@ constexpr std::array judged{
     KnownKey{"--use-fused-weighted-squared-relu", noted, "",
              "kernels are modelled as without its fusions"},
     KnownKey{"--no-bias-gelu-fusion", noted, "", "modelled as fused: see framework"},
-    KnownKey{"--no-bias-swiglu-fusion", noted, "", "modelled as fused: set framework.gate: eager"},
     KnownKey{"--no-bias-dropout-fusion", noted, "", "modelled as fused"},
-    KnownKey{"--no-rope-fusion", noted, "", "modelled as fused: set framework.rotary: eager"},
     KnownKey{"--no-gradient-accumulation-fusion", noted, "",
              "gradients are modelled as accumulated by the product"},
-    KnownKey{"--no-masked-softmax-fusion", noted, "",
-             "the softmax of unfused attention is modelled as one kernel: see framework.softmax"},
-    KnownKey{"--deterministic-mode", noted, "", "kernels are modelled at full speed"},
-    KnownKey{"--batch-invariant-mode", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"--deterministic-mode", unmodelled, "", "kernels are modelled at full speed"},
+    KnownKey{"--batch-invariant-mode", unmodelled, "", "kernels are modelled at full speed"},
     // No longer valid.
     KnownKey{"--batch-size", refused, "", "no longer valid: --micro-batch-size"},
     KnownKey{"--warmup", refused, "", "no longer valid: --lr-warmup-fraction"},
@@ -220,7 +218,7 @@ constexpr std::array judged{
     KnownKey{"--rdzv-*"},
 };
 
-constexpr std::array<std::string_view, 177> harmless{
+constexpr std::array<std::string_view, 175> harmless{
     "--use-mcore-models",
     "--mtp-loss-scaling-factor",
     "--use-torch-optimizer-for-cpu-offload",
@@ -269,8 +267,6 @@ constexpr std::array<std::string_view, 177> harmless{
     "--calculate-per-token-loss",
     "--openai-gelu",
     "--onnx-safe",
-    "--glu-linear-offset",
-    "--activation-func-clamp-value",
     "--no-barrier-with-level-1-timing",
     "--no-one-logger",
     "--enable-one-logger",

@@ -7,6 +7,7 @@
 
 #include "sim/config/data_files.hpp"
 #include "sim/interop/allocator_conf.hpp"
+#include "sim/interop/carried.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/megatron_experts.hpp"
@@ -81,7 +82,8 @@ void vocabulary_of_tokenizer(const ObjectReader& root, const ImportRequest& requ
   read_setting(root, "--tokenizer-model", model);
   constexpr std::int64_t gpt2 = 50'257;
   std::string name;
-  if (type.value_or("") == "HuggingFaceTokenizer" && model) name = model_of_hub(*model);
+  // Primus names its tokenizers by the model (Llama3Tokenizer) and takes the hub's, too.
+  if (type.value_or("").ends_with("Tokenizer") && model) name = model_of_hub(*model);
   if (type.value_or("") == "GPT2BPETokenizer")
     config.vocab_size = gpt2;
   else if (const auto shape =
@@ -135,6 +137,7 @@ void spell_activation(MegatronConfig& config, std::vector<Note>& notes) {
   const std::string name = config.activation.value_or("");
   if (name == "swiglu") config.swiglu = true;
   if (name == "squared_relu") config.squared_relu = true;
+  if (name == "quick_geglu") config.quick_geglu = true;
   if (name != "geglu") return;
   config.quick_geglu = true;
   notes.push_back(
@@ -187,6 +190,8 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
   Flag printed;
   read_setting(root, "printed", printed);
   if (printed) note_unknown_keys(root, "", result);
+  // A printed list has every default: what of it the job set is not told.
+  if (!printed) carry_settings(root, Target::megatron, result);
   return config;
 }
 
@@ -199,11 +204,16 @@ Exported export_megatron(const Scenario& scenario) {
         "bf16_modules and fp8_modules: Megatron-LM reads them from a file of their own "
         "(--te-precision-config-file); --to nemo writes them");
   throw_refusals(scenario, Target::megatron, refusals);
-  const std::string lines = megatron_flag_lines(config, out.notes);
+  const std::string lines = megatron_flag_lines(config, out.notes) +
+                            carried_flag_lines(carried_for(scenario, Target::megatron, out.notes));
+  const std::string base =
+      lacks_rotary_base(scenario)
+          ? " The scenario does not say --rotary-base: without it Megatron-LM takes 10000."
+          : "";
   out.text = header_text(scenario, out.notes, "# ",
-                         "Arguments of Megatron-LM's pretrain_gpt.py. Add data, tokenizer and "
-                         "optimizer:\n. FILE; torchrun ... pretrain_gpt.py "
-                         "\"${STEPCAST_ARGS[@]}\"") +
+                         "Arguments of Megatron-LM's pretrain_gpt.py." + base +
+                             " Add data, tokenizer and optimizer:\n. FILE; torchrun ... "
+                             "pretrain_gpt.py \"${STEPCAST_ARGS[@]}\"") +
              allocator_conf_line(scenario.framework.execution) + "STEPCAST_ARGS=(\n" + lines +
              ")\n";
   return out;
@@ -224,6 +234,7 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   result.framework.execution.expandable_segments = read.framework.execution.expandable_segments;
   result.framework.execution.max_split_size = read.framework.execution.max_split_size;
   result.ignored = read.ignored;
+  result.carried = read.carried;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(flags, root, result);
   return result;

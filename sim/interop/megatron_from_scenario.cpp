@@ -5,6 +5,7 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/megatron_config.hpp"
 #include "sim/interop/megatron_experts.hpp"
+#include "sim/model/expert_bias.hpp"
 
 namespace sim {
 namespace {
@@ -65,12 +66,28 @@ class Writer {
     }
     left.execution.operation_fuser = left.execution.router_fusion = false;
     const Framework own = framework_of(FrameworkName::megatron);
-    left.execution.scales_gradients = left.execution.checks_gradients =
-        left.execution.separate_update = false;
+    left.execution.scales_gradients = left.execution.checks_gradients = false;
+    fusions(own, left);
+    if (!left.execution.separate_update) {
+      note("framework",
+           "separate_update: Megatron-LM clips gradients and copies new weights in passes of "
+           "their own");
+      left.execution.separate_update = true;
+    }
     if (loss == LossForm::separate || loss == LossForm::in_place) left.loss = own.loss;
     left.execution.waits_for_counts = own.execution.waits_for_counts;
     if (canonical(left, scenario_) != canonical(own, scenario_))
       note("framework", "Megatron-LM runs its own fused kernels");
+  }
+
+  // Kernels that a flag takes apart. `left`: those are as `own` then.
+  void fusions(const Framework& own, Framework& left) {
+    if (left.rotary == RotaryForm::eager) config_.rotary_fusion = false;
+    if (left.softmax == KernelForm::eager) config_.softmax_fusion = false;
+    if (left.gate == KernelForm::eager && is_gated(shape_.activation)) config_.gate_fusion = false;
+    if (left.rotary == RotaryForm::eager) left.rotary = own.rotary;
+    left.softmax = own.softmax;
+    left.gate = own.gate;
   }
 
   void model_sizes() {
@@ -85,7 +102,9 @@ class Writer {
     }
     config_.vocab_size = shape_.vocabulary;
     config_.seq_length = layout_.sequence_length;
-    config_.max_position_embeddings = std::max(shape_.max_sequence, layout_.sequence_length);
+    const bool table = shape_.positions == Positions::learned;
+    config_.max_position_embeddings =
+        std::max(table ? shape_.max_sequence : 0, layout_.sequence_length);
     config_.qk_layernorm = shape_.qk_norm;
     config_.share_embeddings = shape_.tied_head;
     if (shape_.mtp_layers > 0) config_.mtp_layers = shape_.mtp_layers;
@@ -124,6 +143,7 @@ class Writer {
                                                                             : "learned_absolute";
     if (shape_.activation == Activation::relu) refuse("activation relu: Megatron-LM has none");
     config_.activation = std::string{word(shape_.activation)};
+    if (clamps_experts(shape_)) clamp();
     if (shape_.has_image() || shape_.mask != AttentionMask::causal ||
         shape_.norm_placement != NormPlacement::pre || shape_.embedding_norm ||
         shape_.token_types > 0 || shape_.head != Head::language_model || shape_.head_bias)
@@ -132,6 +152,17 @@ class Writer {
           "and a language-model head only",
           scenario_.model.name);
     biases_and_dropout();
+  }
+
+  // Quick GEGLU with the constants of gpt-oss (config.json of openai/gpt-oss-20b, swiglu_limit;
+  // GptOssExperts of transformers 4.55).
+  void clamp() {
+    if (!is_gated(shape_.activation))
+      return refuse("activation {}: the clamp of gpt_oss' experts is of a gated activation",
+                    word(shape_.activation));
+    config_.activation = "quick_geglu";
+    config_.activation_clamp = 7.0;
+    config_.glu_offset = 1.0;
   }
 
   void biases_and_dropout() {

@@ -24,6 +24,7 @@ namespace {
 
 using Verdict::noted;
 using Verdict::refused;
+using Verdict::unmodelled;
 
 // Those that no setting carries and that change time or memory.
 constexpr std::array tuning_exports{
@@ -38,16 +39,16 @@ constexpr std::array tuning_exports{
     KnownKey{"FP8_ACT", noted, "", "activations are modelled as kept in 16 bits"},
     KnownKey{"FP8_ACTIVATION", noted, "", "activations are modelled as kept in 16 bits"},
     KnownKey{"LORA_A2A", noted, "", "outputs of adapters are modelled as gathered"},
-    KnownKey{"DROPOUT_RECOMPUTE", noted, "", "dropout in front of adapters is not modelled"},
+    KnownKey{"DROPOUT_RECOMPUTE", unmodelled, "", "dropout in front of adapters is not modelled"},
     KnownKey{"HEALING_ITER", noted, "",
              "the steps before it are forecast; after it products are in 8 bits"},
     KnownKey{"CG_WEIGHT_CACHING", noted, "", "weights are modelled as cast in every micro-batch"},
     KnownKey{"SHARP", noted, "", "in-network reduction: set simulation.data_algorithm: in_switch"},
     KnownKey{"USE_SHARP", noted, "",
              "in-network reduction: set simulation.data_algorithm: in_switch"},
-    KnownKey{"NCCL_UB", noted, "", "user buffers of NCCL are not modelled"},
+    KnownKey{"NCCL_UB", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"ON_DEVICE_CLIP_GRAD", noted, "", "gradients are clipped as without it"},
-    KnownKey{"DETERMINISTIC_MODE", noted, "", "kernels are modelled at full speed"},
+    KnownKey{"DETERMINISTIC_MODE", unmodelled, "", "kernels are modelled at full speed"},
     KnownKey{"FSDP", refused, "", "modelled: the distributed optimizer, without FSDP"},
     KnownKey{"EXPERT_PARALLEL", refused, "1", "the benchmark has no experts"},
     KnownKey{"CPU_OFFLOADING", refused, "",

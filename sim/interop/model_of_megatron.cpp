@@ -98,6 +98,17 @@ class ModelReader : private SettingProblems {
         shape_.activation == Activation::swiglu ? gated : 4 * shape_.hidden;
     shape_.feed_forward = size(config_.ffn_hidden_size, std::max<std::int64_t>(1, fallback),
                                transformer_limits::feed_forward);
+    clamp();
+  }
+
+  // The clamped quick GEGLU of gpt-oss' experts, which is counted as SwiGLU
+  // (models/gpt-oss-*.yaml): activation_func_clamp_value is of quick GEGLU alone (arguments.py at
+  // d98e8a64).
+  void clamp() {
+    const bool clamps = config_.activation_clamp && config_.num_experts.value_or(0) > 0;
+    if (!clamps || shape_.activation != Activation::geglu) return;
+    shape_.activation = Activation::swiglu;
+    shape_.family = "gpt_oss";
   }
 
   void kind() {

@@ -25,9 +25,9 @@ constexpr std::array nemo1_model_keys{
     KnownKey{"cpu_offloading_weights"},
     KnownKey{"transformer_block_type", Verdict::refused, "pre_ln", "norms stand before branches"},
     KnownKey{"attention_type", Verdict::refused, "multihead", "not modelled"},
-    KnownKey{"headscale", Verdict::noted, "", "not modelled"},
+    KnownKey{"headscale", Verdict::unmodelled, "", "not modelled"},
     KnownKey{"drop_layers", Verdict::refused, "", "layers left out are not modelled"},
-    KnownKey{"ffn_dropout", Verdict::noted, "", "dropout within the MLP is not modelled"},
+    KnownKey{"ffn_dropout", Verdict::unmodelled, "", "dropout within the MLP is not modelled"},
     KnownKey{"fp32_residual_connection", Verdict::noted, "",
              "residual connections are modelled in the activations' format"},
     KnownKey{"ub_tp_comm_overlap_cfg", Verdict::noted, "",
@@ -53,16 +53,11 @@ constexpr std::array nemo1_model_keys{
              "layout.fp8_parameters in the scenario, and fp8_params false here"},
     KnownKey{"fp8_dot_product_attention"},
     KnownKey{"fp8_mha"},
-    KnownKey{"bias_activation_fusion", Verdict::noted, "true",
-             "modelled as fused: set framework.gate: eager"},
     KnownKey{"bias_dropout_add_fusion", Verdict::noted, "true", "modelled as fused"},
     KnownKey{"gradient_accumulation_fusion"},
-    KnownKey{"masked_softmax_fusion"},
-    KnownKey{"apply_rope_fusion", Verdict::noted, "true",
-             "modelled as fused: set framework.rotary: eager"},
     KnownKey{"rotary_percentage", Verdict::noted, "1.0",
              "all of a head's width is modelled as rotated"},
-    KnownKey{"use_emha", Verdict::noted, "", "not modelled"},
+    KnownKey{"use_emha", Verdict::unmodelled, "", "not modelled"},
     KnownKey{"fsdp_grad_reduce_dtype", Verdict::noted, "32",
              "gradients are modelled as reduced in fp32"},
     KnownKey{"fsdp_sharded_checkpoint"},
@@ -397,6 +392,9 @@ class NemoReader {
     resolver_.read(model, "transformer_engine", engine);
     resolver_.read(model, "use_flash_attention", flash);
     resolver_.read(model, "fp8", fp8);
+    resolver_.read(model, "apply_rope_fusion", config_.rotary_fusion);
+    resolver_.read(model, "bias_activation_fusion", config_.gate_fusion);
+    resolver_.read(model, "masked_softmax_fusion", config_.softmax_fusion);
     if (!engine.value_or(false))
       config_.attention_backend = flash.value_or(false) ? "flash" : "unfused";
     if (fp8.value_or(false)) {

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "sim/interop/megatron_config.hpp"
+#include "sim/interop/settings.hpp"
+#include "sim/model/expert_bias.hpp"
 
 namespace sim {
 namespace {
@@ -17,6 +18,7 @@ class MegatronReader : private SettingProblems {
 
   Imported read() {
     result_.framework = framework_of(FrameworkName::megatron);
+    result_.framework.execution.separate_update = rules_.own_optimizer;
     read_megatron_model(config_, rules_, request_, *this, result_.shape);
     if (!parallelism()) return result_;
     read_expert_layout(config_, *this, result_);
@@ -32,6 +34,7 @@ class MegatronReader : private SettingProblems {
     recomputation();
     activations();
     attention();
+    fusions();
     if (rules_.own_loss) loss();
     if (rules_.own_optimizer) optimizer();
     return result_;
@@ -313,8 +316,7 @@ class MegatronReader : private SettingProblems {
   }
 
   void offload_modules() {
-    std::istringstream words{config_.offload_modules.value_or("")};
-    for (std::string name; words >> name;) {
+    for (const std::string& name : names_in(config_.offload_modules.value_or(""))) {
       const std::optional<OffloadModule> module = from_word<OffloadModule>(name);
       if (!module)
         return problem(config_.offload_modules,
@@ -334,9 +336,8 @@ class MegatronReader : private SettingProblems {
       problem(config_.recompute_method, "does not go with selective recomputation");
     const bool experts = config_.recompute_experts.value_or(false);
     if (!config_.recompute_modules && !experts) return;
-    std::istringstream words{config_.recompute_modules.value_or("core_attn") +
-                             (experts ? " moe" : "")};
-    for (std::string name; words >> name;) {
+    for (const std::string& name :
+         names_in(config_.recompute_modules.value_or("core_attn") + (experts ? " moe" : ""))) {
       const std::optional<RecomputeModule> module = from_word<RecomputeModule>(name);
       if (!module)
         return problem(config_.recompute_modules,
@@ -465,6 +466,17 @@ class MegatronReader : private SettingProblems {
               backend);
   }
 
+  // Kernels that a flag takes apart.
+  void fusions() {
+    Framework& framework = result_.framework;
+    if (!config_.rotary_fusion.value_or(true)) framework.rotary = RotaryForm::eager;
+    if (!config_.softmax_fusion.value_or(true)) framework.softmax = KernelForm::eager;
+    if (!config_.gate_fusion.value_or(true) && is_gated(result_.shape.activation))
+      framework.gate = KernelForm::eager;
+    if (config_.activation_clamp && !clamps_experts(result_.shape))
+      note("activation-func-clamp-value", "the clamp is modelled as part of the activation");
+  }
+
   void loss() {
     const std::string kernels = config_.loss_fusion.value_or("native");
     if (kernels != "native" && kernels != "te")
@@ -479,7 +491,6 @@ class MegatronReader : private SettingProblems {
     Execution& runs = result_.framework.execution;
     runs.scales_gradients = !config_.average_in_collective.value_or(false);
     runs.checks_gradients = config_.check_gradients.value_or(rules_.checks_gradients);
-    runs.separate_update = true;
     runs.operation_fuser = config_.operation_fuser.value_or(false);
     runs.router_fusion = config_.router_fusion.value_or(false) && result_.shape.experts.count > 0;
   }

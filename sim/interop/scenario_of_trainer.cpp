@@ -114,6 +114,7 @@ class TrainerScenario : private SettingProblems {
     const bool pure = mixed == "no" || loaded_so;
     if (mixed == "no") type = request_.precision.value_or(job_.weights);
     layout().compute_dtype = layout().activation_dtype = type;
+    if (type == DType::fp32 && job_.tf32) layout().compute_dtype = DType::tf32;
     layout().gradient_dtype = layout().reduce_dtype = type;
     layout().master_weights = !pure;
     if (pure) {

@@ -42,9 +42,22 @@ std::optional<std::string> scalar(const ObjectReader& from, std::string_view key
   return std::nullopt;
 }
 
+// The name that the file uses, else the first that is looked for.
+template <class T>
+void set(Setting<T>& into, std::string_view key, T value, std::optional<ValueReader> place) {
+  into.value = std::move(value);
+  into.place = place;
+  into.name = key;
+}
+template <class T>
+void look_for(Setting<T>& into, std::string_view key) {
+  if (into.name.empty()) into.name = key;
+}
+
 }  // namespace
 
 void read_setting(const ObjectReader& from, std::string_view key, Whole& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
@@ -54,40 +67,44 @@ void read_setting(const ObjectReader& from, std::string_view key, Whole& into) {
   if (digits) std::erase(*text, '_');
   const ParsedNumber<std::int64_t> parsed = parse_integer(*text, true);
   if (const auto* number = std::get_if<std::int64_t>(&parsed))
-    into = {*number, place};
+    set(into, key, *number, place);
   else
     place->problem(fmt::format("{} is '{}'; expected a whole number", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Real& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   const std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
   const ParsedNumber<double> parsed = parse_real(*text);
   if (const auto* number = std::get_if<double>(&parsed))
-    into = {*number, place};
+    set(into, key, *number, place);
   else
     place->problem(fmt::format("{} is '{}'; expected a number", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Flag& into) {
+  look_for(into, key);
   std::optional<ValueReader> place;
   const std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
   if (*text == "true" || *text == "True")
-    into = {true, place};
+    set(into, key, true, place);
   else if (*text == "false" || *text == "False")
-    into = {false, place};
+    set(into, key, false, place);
   else
     place->problem(fmt::format("{} is '{}'; expected true or false", key, *text));
 }
 
 void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
+  look_for(into, key);
   const std::optional<ValueReader> value = from.find(key);
   if (!value) return;
   if (!value->is_list()) {
     std::optional<ValueReader> place;
-    if (const std::optional<std::string> text = scalar(from, key, place)) into = {*text, place};
+    if (const std::optional<std::string> text = scalar(from, key, place))
+      set(into, key, *text, place);
     return;
   }
   std::string joined;
@@ -99,7 +116,19 @@ void read_setting(const ObjectReader& from, std::string_view key, Text& into) {
     }
     joined += (joined.empty() ? "" : " ") + *text;
   }
-  if (!joined.empty()) into = {joined, value};
+  if (!joined.empty()) set(into, key, std::move(joined), value);
+}
+
+std::vector<std::string> names_in(std::string_view text) {
+  constexpr std::string_view between = " \t\r\n,[]'\"";
+  std::vector<std::string> names;
+  for (std::size_t at = text.find_first_not_of(between); at != text.npos;
+       at = text.find_first_not_of(between, at)) {
+    const std::size_t end = std::min(text.find_first_of(between, at), text.size());
+    names.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return names;
 }
 
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key) {
@@ -131,13 +160,14 @@ std::string reason_of(const KnownKey& row, std::string_view key) {
 
 }  // namespace
 
+bool fits(const KnownKey& row, std::string_view key) {
+  if (!row.name.ends_with('*')) return row.name == key;
+  return key.starts_with(row.name.substr(0, row.name.size() - 1)) &&
+         key.find_first_of(" \t\n") == std::string_view::npos;
+}
+
 void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
                 Imported& result) {
-  const auto fits = [](const KnownKey& entry, std::string_view key) {
-    if (!entry.name.ends_with('*')) return entry.name == key;
-    return key.starts_with(entry.name.substr(0, entry.name.size() - 1)) &&
-           key.find_first_of(" \t\n") == std::string_view::npos;
-  };
   for (const std::string& key : from.unasked_keys()) {
     const auto entry =
         std::ranges::find_if(known, [&](const KnownKey& row) { return fits(row, key); });
@@ -146,11 +176,15 @@ void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::
     const std::string name = std::string{prefix} + key;
     if (!value || entry->verdict == Verdict::ignored || is_neutral(*value, entry->neutral))
       result.ignored.push_back(name);
-    else if (entry->verdict == Verdict::noted)
-      result.notes.push_back({name, reason_of(*entry, name)});
+    else if (is_told(entry->verdict))
+      result.notes.push_back(
+          {name, reason_of(*entry, name), entry->verdict == Verdict::unmodelled});
     else
       value->problem(fmt::format("{}: {}", name, reason_of(*entry, name)));
   }
+  // So that a misspelt key may have been meant for one of these.
+  for (const KnownKey& entry : known)
+    if (!entry.name.ends_with('*')) static_cast<void>(from.find(entry.name));
 }
 
 void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,
@@ -169,7 +203,7 @@ void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Import
     if (!value || is_neutral(*value, ""))
       result.ignored.push_back(name);
     else
-      result.notes.push_back({name, "not known here: what it changes is not forecast"});
+      result.notes.push_back({name, "not known here: what it changes is not forecast", true});
   }
 }
 

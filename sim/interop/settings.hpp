@@ -23,16 +23,23 @@ void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> 
 
 // A key that no setting has: what it means for a forecast.
 enum class Verdict : std::uint8_t {
-  refused,  // it changes time or memory beyond what is modelled
-  noted,    // it changes a little, or where the forecast cannot follow: told
-  ignored,  // it changes nothing
+  refused,     // it changes time or memory beyond what is modelled
+  noted,       // it is read otherwise, or changes a little: told
+  unmodelled,  // it changes a step, and the forecast leaves it out: told, and the interval is wider
+  ignored,     // it changes nothing
 };
+constexpr bool is_told(Verdict verdict) {
+  return verdict == Verdict::noted || verdict == Verdict::unmodelled;
+}
 struct KnownKey {
   std::string_view name;  // a '*' at the end stands for any rest without blanks
   Verdict verdict = Verdict::ignored;
   std::string_view neutral{};  // the value that says "off"
   std::string_view reason{};   // "{}" in it stands for the name of the key
 };
+
+// Whether the row is about that key.
+bool fits(const KnownKey& row, std::string_view key);
 
 inline constexpr std::array anything{KnownKey{"*"}};
 inline constexpr std::string_view buffers_of_te =
@@ -48,6 +55,9 @@ void ignore_keys(const ObjectReader& from, std::span<const std::string_view> har
                  std::string_view prefix, Imported& result);
 // The rest: ignored where it switches nothing on, else told as not known.
 void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
+// The names of a list that stands in one text: "a b", "a,b", "[a b]", "['a', 'b']", over lines,
+// too.
+std::vector<std::string> names_in(std::string_view text);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
 // Of Megatron-Bridge: the section `peft`. `experts`: whether the model has some.

@@ -26,7 +26,7 @@ constexpr std::array training_keys{
     KnownKey{"gc_freq"},
     KnownKey{"gc_debug"},
     KnownKey{"seed"},
-    KnownKey{"deterministic", Verdict::noted, "", "kernels are modelled at full speed"},
+    KnownKey{"deterministic", Verdict::unmodelled, "", "kernels are modelled at full speed"},
     KnownKey{"debug_moe_force_load_balance"},
     KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
     KnownKey{"_target_"},
@@ -42,6 +42,7 @@ constexpr std::array torchtitan_parallelism_keys{
     KnownKey{"pipeline_parallel_split_points", Verdict::refused, "",
              "deprecated: write module_fqns_per_model_part"},
     KnownKey{"pipeline_parallel_expert_parallel_overlap"},
+    KnownKey{"pipeline_parallel_microbatch_size"},  // without stages
     KnownKey{"context_parallel_load_balancer", Verdict::noted, "headtail",
              "context ranks are modelled with equal work (headtail)"},
     KnownKey{"disable_loss_parallel", Verdict::noted, "",
@@ -98,18 +99,18 @@ constexpr std::array comm_keys{
     KnownKey{"_target_"},
 };
 constexpr std::array experimental_keys{
-    KnownKey{"custom_import", Verdict::noted, "", "code of one's own is not read"},
-    KnownKey{"custom_args_module", Verdict::noted, "", "code of one's own is not read"},
+    KnownKey{"custom_import", Verdict::unmodelled, "", "code of one's own is not read"},
+    KnownKey{"custom_args_module", Verdict::unmodelled, "", "code of one's own is not read"},
 };
 constexpr std::array debug_keys{
-    KnownKey{"deterministic", Verdict::noted, "", "kernels are modelled at full speed"},
+    KnownKey{"deterministic", Verdict::unmodelled, "", "kernels are modelled at full speed"},
     KnownKey{"deterministic_warn_only"},
     KnownKey{"seed"},
     KnownKey{"moe_force_load_balance"},
     KnownKey{"print_config"},
     KnownKey{"save_config_file"},
     KnownKey{"spmd_typechecking", Verdict::noted, "", "checks of types are not modelled"},
-    KnownKey{"detect_anomaly", Verdict::noted, "", "anomaly detection is not modelled"},
+    KnownKey{"detect_anomaly", Verdict::unmodelled, "", "anomaly detection is not modelled"},
     KnownKey{"batch_invariant"},
     KnownKey{"enable_structured_logging"},
     KnownKey{"_target_"},

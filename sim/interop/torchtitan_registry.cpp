@@ -146,6 +146,8 @@ RegistryModel read_registry_model(const ObjectReader& root, Imported& result) {
   if (converters && converters->is_list())
     for (const ValueReader& item : converters->list())
       read_converter(item, model, result);
+  else if (converters && !is_neutral(*converters, ""))
+    converters->problem("the converters cannot be evaluated here; write them as a list");
   return model;
 }
 
@@ -154,7 +156,12 @@ Recompute registry_recompute(const ObjectReader& root) {
   const std::vector<std::string> keys = root.keys();
   const bool none = std::ranges::find(keys, "activation_checkpoint") != keys.end();
   if (!value) return none ? Recompute::none : Recompute::operators;  // Trainer.Config: SelectiveAC
-  if (!value->is_object()) return Recompute::none;
+  if (!value->is_object()) {
+    if (!is_neutral(*value, ""))
+      value->problem(
+          "cannot be evaluated here; known: SelectiveAC.Config(), FullAC.Config(), None");
+    return Recompute::none;
+  }
   const ObjectReader policy = value->object();
   policy.ignore_unknown();
   const std::string name = policy.text_or("_target_", "");
@@ -181,16 +188,25 @@ void judge_registry_keys(const ObjectReader& root, Imported& result) {
   }
   if (const auto imports = root.find("override"); imports && imports->is_object()) {
     imports->object().ignore_unknown();
-    result.notes.push_back({"override", "kernels in the place of the model's are not read"});
+    result.notes.push_back({"override", "kernels in the place of the model's are not read", true});
   }
-  const auto told = [&](const char* key, const char* what) {
-    if (!root.has(key)) return;
-    for (const ValueReader& item : root.list(key))
-      result.notes.push_back({"config", fmt::format("not read: {}{}", item.text(), what)});
-  };
+  // A helper that is given the configuration sets kernels; a line may set anything.
+  if (const auto calls = root.find("_calls"); calls && calls->is_list())
+    for (const ValueReader& call : calls->list())
+      result.notes.push_back({"config", fmt::format("not read: {}()", call.text())});
+  if (const auto lines = root.find("_unread"); lines && lines->is_list())
+    for (const ValueReader& line : lines->list()) {
+      const std::string text = line.text();
+      const bool harmless = std::ranges::any_of(beside_steps, [&](const char* section) {
+        return text.find(fmt::format(".{}", section)) != std::string::npos;
+      });
+      if (harmless || text.starts_with("assert ") || text == "pass") continue;
+      line.problem(
+          fmt::format("'{}' is not read, and may change the step: write plain values, or "
+                      "forecast without such lines: --set _unread=none",
+                      text));
+    }
   std::erase_if(result.ignored, [](const std::string& key) { return key.ends_with("_target_"); });
-  told("_calls", "()");
-  told("_unread", "");
   note_unknown_keys(root, "", result);
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 
 #include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/hub_models.hpp"
@@ -24,7 +25,8 @@ constexpr std::string_view other_losses = "a loss over other models or samples i
 // Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
 // logging and checkpoints.
 constexpr std::array trainer_keys{
-    KnownKey{"lora_dropout", Verdict::noted, "0", "dropout in front of adapters is not modelled"},
+    KnownKey{"lora_dropout", Verdict::unmodelled, "0",
+             "dropout in front of adapters is not modelled"},
     KnownKey{"peft_use_rslora"},  // a factor
     KnownKey{"use_rslora"},
     KnownKey{"peft"},  // LoftQ: how adapters begin
@@ -34,7 +36,6 @@ constexpr std::array trainer_keys{
     KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
     KnownKey{"rl", Verdict::refused, "", other_losses},
     KnownKey{"beta", Verdict::refused, "", other_losses},  // of DPO and its relatives
-    KnownKey{"loss_type", Verdict::refused, "nll", other_losses},
     KnownKey{"max_prompt_length", Verdict::refused, "", other_losses},
     KnownKey{"pref_beta", Verdict::refused, "", other_losses},
     KnownKey{"pref_loss", Verdict::refused, "", other_losses},
@@ -47,13 +48,14 @@ constexpr std::array trainer_keys{
     KnownKey{"spectrum_top_fraction", Verdict::refused, "", "frozen parameters are not modelled"},
     KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
              "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
-    KnownKey{"torch_compile", Verdict::noted, "", "kernels are modelled as eager: set framework"},
-    KnownKey{"liger_cross_entropy", Verdict::noted, "false", "its kernel is not modelled"},
-    KnownKey{"liger_layer_norm", Verdict::noted, "false", "its kernel is not modelled"},
+    KnownKey{"torch_compile", Verdict::unmodelled, "",
+             "kernels are modelled as eager: set framework"},
+    KnownKey{"liger_cross_entropy", Verdict::unmodelled, "false", "its kernel is not modelled"},
+    KnownKey{"liger_layer_norm", Verdict::unmodelled, "false", "its kernel is not modelled"},
     KnownKey{"liger_*"},
-    KnownKey{"lora_mlp_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"lora_qkv_kernel", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"lora_o_kernel", Verdict::noted, "", "its kernels are not modelled"},
+    KnownKey{"lora_mlp_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"lora_qkv_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"lora_o_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
     KnownKey{
         "expert_parallel_size", Verdict::refused, "1",
         "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
@@ -82,8 +84,8 @@ constexpr std::array trainer_keys{
     KnownKey{"quantize_moe_experts"},  // experts have the format of the other frozen weights
     KnownKey{"lora_target_parameters", Verdict::noted, "",
              "adapters are modelled on all weights of the experts"},
-    KnownKey{"use_v1_kernels", Verdict::noted, "", "its kernels are not modelled"},
-    KnownKey{"cut_cross_entropy", Verdict::noted, "", "its kernel is not modelled"},
+    KnownKey{"use_v1_kernels", Verdict::unmodelled, "", "its kernels are not modelled"},
+    KnownKey{"cut_cross_entropy", Verdict::unmodelled, "", "its kernel is not modelled"},
     KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
     KnownKey{"sdp_attention"},
     KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
@@ -135,8 +137,13 @@ constexpr std::array trainer_optimizers{
 
 class TrainerReader {
  public:
-  TrainerReader(const Document& yaml, const std::string& folder, const ImportRequest& request)
-      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {}
+  TrainerReader(const Document& yaml, const Document* accelerate, const std::string& folder,
+                const ImportRequest& request)
+      : yaml_{yaml}, folder_{folder}, request_{request}, root_{yaml.root_object()} {
+    if (accelerate == nullptr) return;
+    started_ = read_accelerate_job(*accelerate, result_);
+    job_ = started_->job;
+  }
 
   Imported read() {
     batch();
@@ -148,6 +155,7 @@ class TrainerReader {
     read_peft_of_trainer(root_, job_, result_);
     optimizer();
     job_.liger = read_liger(root_);
+    loss();
     plugins();
     const Text file = deepspeed_file();
     sharding();
@@ -156,7 +164,8 @@ class TrainerReader {
     packing();
     judge_keys(root_, trainer_keys, "", result_);
     leave_rest();
-    return file ? deepspeed(file) : torch();
+    const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
+    return file || started_so ? deepspeed(file) : torch();
   }
 
  private:
@@ -196,8 +205,7 @@ class TrainerReader {
     if (pure.value_or(false)) job_.weights = DType::bf16;
     Flag tf32;
     first("tf32", {}, tf32);
-    if (tf32.value_or(false) && !job_.mixed && job_.weights == DType::fp32)
-      result_.notes.push_back({"tf32", "products are modelled in fp32: set layout.compute_dtype"});
+    job_.tf32 = tf32.value_or(false);
   }
 
   void optimizer() {
@@ -224,6 +232,18 @@ class TrainerReader {
                                "host where they find no room"});
   }
 
+  // TRL (trainer/sft_config.py): "chunked_nll" is the same sum over the logits of a part of the
+  // tokens at a time, which are made again backward.
+  void loss() {
+    Text name;
+    first("loss_type", {}, name);
+    if (name.value_or("nll") == "chunked_nll")
+      job_.liger.loss = true;
+    else if (name.value_or("nll") != "nll")
+      name.place->problem(fmt::format("is '{}': {}; modelled: nll, chunked_nll",
+                                      (*name).substr(0, 80), other_losses));
+  }
+
   // axolotl's: Liger's flags say what of it runs.
   void plugins() {
     Text names;
@@ -240,7 +260,8 @@ class TrainerReader {
       one.clear();
     }
     if (!rest.empty())
-      result_.notes.push_back({"plugins", fmt::format("{}: their kernels are not modelled", rest)});
+      result_.notes.push_back(
+          {"plugins", fmt::format("{}: their kernels are not modelled", rest), true});
   }
 
   // LLaMA-Factory: pt and sft have one loss over one model.
@@ -414,7 +435,12 @@ class TrainerReader {
   Imported deepspeed(const Text& file) {
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     yaml_.finish();
-    Imported job = import_deepspeed_file(file, folder_, known);
+    const bool is_inline = !file && started_ && !started_->deepspeed.empty();
+    Imported job =
+        is_inline
+            ? import_deepspeed(Document::parse(started_->deepspeed, yaml_.name(), Syntax::json),
+                               nullptr, known)
+            : import_deepspeed_file(file ? file : started_->deepspeed_file, folder_, known);
     if (adapt(job)) finish_import(yaml_, root_, job);
     std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam || job_.states != StateFormat::plain)
@@ -441,7 +467,7 @@ class TrainerReader {
 
   Imported torch() {
     // axolotl and LLaMA-Factory start their programs themselves.
-    if (job_.engine == TrainerEngine::ddp && !is_factory() && !root_.has("base_model"))
+    if (job_.engine == TrainerEngine::ddp && !started_ && !is_factory() && !root_.has("base_model"))
       result_.notes.push_back({"fsdp", "neither fsdp nor deepspeed is in the file: DDP"});
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
@@ -459,6 +485,7 @@ class TrainerReader {
   const ObjectReader root_;
   TrainerJob job_;
   Imported result_;
+  std::optional<AccelerateJob> started_;  // by accelerate launch
   bool unfused_ = false, offloads_ = false;
 };
 
@@ -472,9 +499,11 @@ bool is_trainer_file(const ObjectReader& root) {
   return false;
 }
 
-Imported import_trainer(const Document& yaml, const std::string& folder,
+Imported import_trainer(const Document& yaml, const Document* accelerate, const std::string& folder,
                         const ImportRequest& request) {
-  return TrainerReader{yaml, folder, request}.read();
+  Imported made = TrainerReader{yaml, accelerate, folder, request}.read();
+  if (accelerate != nullptr) accelerate->finish();
+  return made;
 }
 
 }  // namespace sim

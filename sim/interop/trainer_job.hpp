@@ -38,6 +38,7 @@ struct TrainerJob {
   JobBatch batch;
   Text mixed;                   // no, fp16, bf16
   DType weights = DType::fp32;  // as the program loads them; what trains without mixed precision
+  bool tf32 = false;            // products of fp32 operands in tf32
   Flag recompute;               // gradient_checkpointing
   TrainerAttention attention = TrainerAttention::sdpa;
   bool multi_tensor = false;  // AdamW operation by operation
@@ -88,9 +89,19 @@ LigerKernels read_liger(const ObjectReader& root);
 
 // Low-rank adapters.
 void read_peft_of_trainer(const ObjectReader& root, TrainerJob& job, Imported& result);
+// What a file of `accelerate config` says, for a trainer that it starts.
+struct AccelerateJob {
+  TrainerJob job;
+  Text deepspeed_file;
+  std::string deepspeed;  // JSON of what it says inline; or empty
+};
+// Keys without a setting are told, refused or without an effect.
+AccelerateJob read_accelerate_job(const Document& yaml, Imported& result);
+
 // Arguments of TRL's and axolotl's trainers.
 bool is_trainer_file(const ObjectReader& root);
-Imported import_trainer(const Document& yaml, const std::string& folder,
+// `accelerate`: the file of `accelerate config` that starts the trainer; or nullptr.
+Imported import_trainer(const Document& yaml, const Document* accelerate, const std::string& folder,
                         const ImportRequest& request);
 
 }  // namespace sim

@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/config/foreign_format.hpp"
 #include "sim/interop/bridge_recipe.hpp"
 #include "sim/interop/job_kind.hpp"
 #include "sim/interop/mlperf.hpp"
@@ -20,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 7> endings{".sh",   ".yaml", ".yml", ".toml",
-                                                  ".json", ".py",   ".args"};
+constexpr std::array<std::string_view, 10> endings{".sh",  ".sbatch", ".slurm", ".gin", ".yaml",
+                                                   ".yml", ".toml",   ".json",  ".py",  ".args"};
 constexpr std::uintmax_t most_bytes = 1 << 20;
 
 std::string text_of(const fs::path& path) {
@@ -211,6 +212,24 @@ std::string reasons_text(const TriedRecipes& tried, bool read, std::size_t most)
   return text;
 }
 
+std::string unread_text(const TriedRecipes& tried) {
+  if (tried.unread.empty()) return {};
+  std::map<std::string_view, std::vector<std::string_view>> files;
+  for (const UnreadJob& job : tried.unread)
+    files[job.kind].push_back(job.file);
+  std::string text = "\nNot read\n";
+  for (const auto& [kind, names] : files) {
+    text += fmt::format("{:>6}  {}\n", names.size(), kind);
+    for (const std::string_view name : names)
+      text += fmt::format("        {}\n", name);
+  }
+  return text;
+}
+
+bool starts_training(const ForeignFormat& format) {
+  return format.use == ForeignUse::job || format.use == ForeignUse::any_job;
+}
+
 std::string list_text(const TriedRecipes& tried) {
   std::string text;
   for (const TriedRecipe& one : tried.recipes) {
@@ -230,14 +249,21 @@ TriedRecipes try_recipes(const std::string& folder, const Fallback& fallback) {
   TriedRecipes tried;
   for (const fs::path& path : files_below(folder)) {
     ++tried.files;
-    const std::optional<JobKind> kind = job_kind_of(path.string(), text_of(path));
-    if (!kind) continue;
+    const std::string text = text_of(path);
+    const std::string file = fs::relative(path, folder).string();
+    const std::optional<JobKind> kind = job_kind_of(path.string(), text);
+    if (!kind) {
+      const ForeignFormat* format = foreign_format_of(text, true);
+      if (format && starts_training(*format))
+        tried.unread.push_back({file, std::string{format->name}});
+      continue;
+    }
     for (const std::string& recipe : recipes_of(path.string(), *kind)) {
       JobFile job;
       job.file = path.string();
       job.recipe = recipe;
       TriedRecipe one;
-      one.file = fs::relative(path, folder).string();
+      one.file = file;
       one.recipe = recipe;
       one.kind = *kind;
       tried.recipes.push_back(Trial{*kind, std::move(job), fallback}.run(std::move(one)));
@@ -247,8 +273,10 @@ TriedRecipes try_recipes(const std::string& folder, const Fallback& fallback) {
 }
 
 std::string tried_text(const TriedRecipes& tried, std::size_t most, bool list) {
-  std::string text = fmt::format("{} files, {} recipes\n\n{}", tried.files, tried.recipes.size(),
-                                 counts_text(tried));
+  std::string text = fmt::format("{} files, {} recipes, {} jobs that are not read\n", tried.files,
+                                 tried.recipes.size(), tried.unread.size());
+  if (!tried.recipes.empty()) text += '\n' + counts_text(tried);
+  text += unread_text(tried);
   const std::string refused = reasons_text(tried, false, most);
   const std::string remarks = reasons_text(tried, true, most);
   if (!refused.empty()) text += "\nRefused for\n" + refused;

@@ -26,16 +26,22 @@ struct Fallback {
   std::int64_t sequence_length = 4096;
 };
 
-// Files that are no job of a framework are passed over. `files` counts all with a name of such a
-// format.
+// UnreadJob: a file that starts a training of a program that import does not read.
+struct UnreadJob {
+  std::string file;  // below the folder
+  std::string kind;  // "a config of GPT-NeoX"
+};
+
+// Files that start no training are passed over. `files` counts all with a name of such a format.
 struct TriedRecipes {
   int files = 0;
   std::vector<TriedRecipe> recipes;
+  std::vector<UnreadJob> unread;
 };
 TriedRecipes try_recipes(const std::string& folder, const Fallback& fallback);
 
-// The counts by framework, and the reasons with how many recipes have each, the most frequent
-// `most` of them; with `list`, every recipe.
+// The counts by framework, the jobs that are not read with their kinds, and the reasons with how
+// many recipes have each, the most frequent `most` of them; with `list`, every recipe.
 std::string tried_text(const TriedRecipes& tried, std::size_t most, bool list);
 
 }  // namespace sim

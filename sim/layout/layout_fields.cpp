@@ -261,7 +261,7 @@ Fields overlap() {
        &Layout::overlap_gradients},
       {boolean_key("overlap.parameters", "true", "gathering of parameters overlaps with compute"),
        &Layout::overlap_parameters},
-      {boolean_key("overlap.pipeline", "true",
+      {boolean_key("overlap.pipeline", follows("as the framework does under the schedule"),
                    "messages between pipeline stages overlap with compute"),
        &Layout::overlap_pipeline},
       {boolean_key("overlap.tensor_wgrad", follows("true; false under torchtitan"),

@@ -34,14 +34,14 @@ std::int64_t piece_of(bool small) {
 
 }  // namespace
 
-std::optional<BlockPool::Address> BlockPool::take(Bytes bytes, int stream) {
+BlockPool::Address BlockPool::take(Bytes bytes, int stream) {
   const std::int64_t size = block_size(bytes.count());
   const int kind = kind_of(stream, size <= small_request);
   if (static_cast<std::size_t>(kind) >= kinds_.size())
     kinds_.resize(static_cast<std::size_t>(kind) + 1);
   Index found = find(kind, size);
   if (found == none) {
-    if (!make_room(kind, size)) return std::nullopt;
+    form_ == SegmentForm::fixed ? add_segment(kind, size) : grow(kind, size);
     found = find(kind, size);
     SIM_CHECK(found != none, size);
   }
@@ -51,7 +51,9 @@ std::optional<BlockPool::Address> BlockPool::take(Bytes bytes, int stream) {
   if (taken.returned > 0) {
     // Nothing may return it a second time meanwhile.
     taken.used = true;
-    if (!reserve(std::exchange(taken.returned, 0))) return std::nullopt;
+    const std::int64_t missing = std::exchange(taken.returned, 0);
+    if (!has_room(missing)) return_free();
+    reserve(missing);
   }
   taken.used = true;
   allocated_ += taken.size;
@@ -152,27 +154,30 @@ void BlockPool::split(Index block, std::int64_t size) {
   list(made);
 }
 
-bool BlockPool::make_room(int kind, std::int64_t size) {
-  return form_ == SegmentForm::fixed ? add_segment(kind, size) : grow(kind, size);
-}
-
-bool BlockPool::add_segment(int kind, std::int64_t size) {
+void BlockPool::add_segment(int kind, std::int64_t size) {
   const std::int64_t segment = segment_size(size);
-  if (reserved_ + segment > capacity_) return_oversize(kind, size);
-  if (!reserve(segment)) return false;
+  if (!has_room(segment)) return_oversize(kind, size);
+  if (!has_room(segment)) return_free();
+  reserve(segment);
   list(make({.address = next_address_, .size = segment, .kind = static_cast<std::int16_t>(kind)}));
   next_address_ += segment;
-  return true;
 }
 
-// By whole pieces, what is free at its end included.
-bool BlockPool::grow(int kind, std::int64_t size) {
+// Whole pieces, beside what is free at its end.
+std::int64_t BlockPool::missing_for(int kind, std::int64_t size) const {
+  const Index last = kinds_[static_cast<std::size_t>(kind)].last;
+  const bool free = last != none && !at(last).used;
+  return std::max<std::int64_t>(
+      0, round_up(size - (free ? at(last).size : 0), piece_of(is_small(kind))));
+}
+
+void BlockPool::grow(int kind, std::int64_t size) {
+  if (!has_room(missing_for(kind, size))) return_free();
   Kind& of = kinds_[static_cast<std::size_t>(kind)];
   const bool begun = of.last != none;
   const bool free = begun && !at(of.last).used;
-  const std::int64_t missing =
-      round_up(size - (free ? at(of.last).size : 0), piece_of(is_small(kind)));
-  if (!reserve(missing)) return false;
+  const std::int64_t missing = missing_for(kind, size);
+  reserve(missing);
   if (free) {
     unlist(of.last);
     at(of.last).size += missing;
@@ -190,19 +195,23 @@ bool BlockPool::grow(int kind, std::int64_t size) {
     of.last = last;
   }
   list(of.last);
-  return true;
 }
 
-bool BlockPool::reserve(std::int64_t bytes) {
-  if (reserved_ + bytes > capacity_) {
-    ++most_.retries;
-    form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
-  }
-  if (reserved_ + bytes > capacity_) return false;
+void BlockPool::return_free() {
+  ++most_.retries;
+  returned_ = true;
+  if (wait_) wait_();
+  form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
+}
+
+void BlockPool::reserve(std::int64_t bytes) {
   ++changes_;
   reserved_ += bytes;
   most_.reserved = Bytes{std::max(most_.reserved.count(), reserved_)};
-  return true;
+  if (std::exchange(returned_, false)) most_.kept = Bytes{std::max(most_.kept.count(), reserved_)};
+  if (reserved_ <= capacity_) return;
+  most_.fits = false;
+  capacity_ = reserved_;
 }
 
 // One that is as large as the request, or the largest ones until they are.

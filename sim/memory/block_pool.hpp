@@ -5,8 +5,10 @@
 // 512 bytes. Up to 1 MiB they come from segments of 2 MiB; below 10 MiB from segments of 20 MiB;
 // above from segments of their own, rounded up to 2 MiB. The smallest free block that is large
 // enough is taken, and split if more than 512 bytes (small) or 1 MiB (large) remain. What is given
-// back joins its free neighbours. When the device has nothing left, segments that are wholly free
-// are returned to it. Blocks belong to the stream that they were made for.
+// back joins its free neighbours. When the device has nothing left, the host waits for it, segments
+// that are wholly free are returned to it, and the request is tried again (malloc,
+// release_cached_blocks): only what lies in segments that hold something can be too much. Blocks
+// belong to the stream that they were made for.
 //
 // With max_split_size_mb, blocks of that size and more are never split, serve requests of that size
 // alone, and exceed them by less than 20 MiB; before anything else is returned to the device, as
@@ -23,8 +25,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,7 +40,10 @@ enum class SegmentForm : std::uint8_t { fixed, expandable };
 struct CachedMemory {
   Bytes reserved{};   // the most that was taken from the device
   Bytes allocated{};  // the most that was in use, rounded
-  bool fits = true;   // within the capacity
+  bool fits = true;   // within the capacity; else `reserved` is the least that would have done
+  // The most that was taken just behind a return of segments: what could not be returned, with what
+  // was asked for. 0: nothing was ever returned.
+  Bytes kept{};
   // How often, in the last step that was replayed, the device had nothing left and got free
   // segments back (torch.cuda.memory_stats, "num_alloc_retries"). Each synchronises the device.
   int retries = 0;
@@ -93,11 +98,16 @@ class BlockPool {
   using Addresses = HeldBlocks;
   static constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
 
-  BlockPool(Bytes capacity, SegmentForm form, std::int64_t max_split_size = any_size)
-      : capacity_{capacity.count()}, form_{form}, max_split_size_{max_split_size} {}
+  // `wait`: what the host does before segments are returned. It may give blocks, and takes none.
+  BlockPool(Bytes capacity, SegmentForm form, std::int64_t max_split_size = any_size,
+            std::function<void()> wait = {})
+      : capacity_{capacity.count()},
+        form_{form},
+        max_split_size_{max_split_size},
+        wait_{std::move(wait)} {}
 
-  // Nothing where the device has no room left.
-  std::optional<Address> take(Bytes bytes, int stream = 0);
+  // Where the device has no room left after all, it goes on as one that is that much larger.
+  Address take(Bytes bytes, int stream = 0);
   void give(Address address);
   void give(Addresses& addresses);  // all of them; none are left
 
@@ -132,16 +142,19 @@ class BlockPool {
   static bool is_small(int kind) { return kind % 2 == 1; }
 
   Block& at(Index block) { return blocks_[static_cast<std::size_t>(block)]; }
+  const Block& at(Index block) const { return blocks_[static_cast<std::size_t>(block)]; }
   Index find(int kind, std::int64_t size) const;
   Index make(const Block& block);
   void list(Index block);
   void unlist(Index block);
   void absorb(Index one, Index next);
   void split(Index block, std::int64_t size);
-  bool make_room(int kind, std::int64_t size);
-  bool add_segment(int kind, std::int64_t size);
-  bool grow(int kind, std::int64_t size);
-  bool reserve(std::int64_t bytes);
+  void add_segment(int kind, std::int64_t size);
+  void grow(int kind, std::int64_t size);
+  std::int64_t missing_for(int kind, std::int64_t size) const;
+  bool has_room(std::int64_t bytes) const { return reserved_ + bytes <= capacity_; }
+  void return_free();
+  void reserve(std::int64_t bytes);
   void return_oversize(int kind, std::int64_t size);
   void return_segment(Index block);
   void return_free_segments();
@@ -150,6 +163,8 @@ class BlockPool {
   std::int64_t capacity_, reserved_ = 0, allocated_ = 0, next_address_ = 0, changes_ = 0;
   SegmentForm form_;
   std::int64_t max_split_size_;
+  std::function<void()> wait_;
+  bool returned_ = false;  // segments, since the last request
   CachedMemory most_;
   std::vector<Block> blocks_;
   std::vector<Index> unused_;  // of blocks_

@@ -27,7 +27,7 @@ class Replay {
       : program_{program},
         pool_{capacity,
               program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed,
-              max_split_size(program.allocation)},
+              max_split_size(program.allocation), [this] { wait_for_device(); }},
         units_{program, pool_},
         flat_{program, pool_},
         parameters_{program, pool_},
@@ -48,13 +48,13 @@ class Replay {
   }
 
   CachedMemory run() {
-    for (int step = 0; step < steps && fits(); ++step) {
+    for (int step = 0; step < steps; ++step) {
       begin(step);
       const std::int64_t changes = pool_.changes();
       const bool none_held = held_.empty();
       host_wait_ = program_.host_waits.begin();
       auto scratch = program_.scratch_of_op.begin();
-      for (std::uint32_t i = 0; i < program_.size() && fits(); ++i) {
+      for (std::uint32_t i = 0; i < program_.size(); ++i) {
         const bool has = scratch != program_.scratch_of_op.end() && scratch->first.value == i;
         replay(OpId{i}, has ? &program_.scratches[scratch->second] : nullptr);
         if (has) ++scratch;
@@ -68,15 +68,11 @@ class Replay {
       // All that was taken is back: every later step is this one again.
       if (step > 0 && none_held && held_.empty() && pool_.changes() == changes) break;
     }
-    CachedMemory memory = pool_.most();
-    memory.fits = fits();
-    return memory;
+    return pool_.most();
   }
 
  private:
   using Blocks = BlockPool::Addresses;
-
-  bool fits() const { return fits_ && units_.fits() && flat_.fits() && parameters_.fits(); }
 
   void leave_out(BufferId buffer) {
     if (buffer.value < left_out_.size()) left_out_[buffer.value] = true;
@@ -184,7 +180,6 @@ class Replay {
           free_operands(op);
           break;
       }
-      if (!fits()) return;
     }
   }
 
@@ -257,6 +252,7 @@ class Replay {
   void write(OpId op, std::uint32_t index) {
     const Buffer& buffer = program_.buffers[index];
     if (flat_.write_gradient(op, BufferId{index})) return;
+    if (units_.write_gradient(op, BufferId{index})) return;
     if (!buffer.persistent) {
       if (!left_out_[index] && !stands_for_held(op, index))
         allocate(blocks_[index], buffer.size, buffer.tensors, stream_of(op));
@@ -285,21 +281,16 @@ class Replay {
   }
 
   void allocate(Blocks& blocks, Bytes size, int tensors, int stream = compute) {
-    if (!blocks.empty() || !fits() || size.count() == 0) return;
+    if (!blocks.empty() || size.count() == 0) return;
     for (int i = 0; i < tensors; ++i) {
       const Bytes each{size.count() / tensors};
-      auto address = pool_.take(each, stream);
-      if (!address && wait_for_device()) address = pool_.take(each, stream);  // before it fails
-      fits_ = fits_ && address.has_value();
-      if (!address) return;
-      blocks.push_back(*address);
+      blocks.push_back(pool_.take(each, stream));
     }
   }
 
-  bool wait_for_device() {
-    const bool any = !waiting_.empty();
+  void wait_for_device() {
     pool_.give(waiting_);
-    return flat_.wait() || any;
+    flat_.wait();
   }
 
   const Program& program_;
@@ -315,7 +306,6 @@ class Replay {
   std::vector<bool> recorded_;    // buffers that a stream of collectives has used
   std::vector<HostWait>::const_iterator host_wait_;  // the next one
   Blocks waiting_;  // given back, and still in use by such a stream
-  bool fits_ = true;
 };
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace sim {
 
 // Three steps: the moments of Adam are made at the end of the first one, and gradients are freed at
-// the end of each. `capacity`: bytes that the device has for it.
+// the end of each. `capacity`: bytes that the device has for it. Where that is too little even
+// after all free segments are returned, it goes on as on a device that has as much as is needed.
 CachedMemory cached_memory(const Program& program, Bytes capacity);
 
 }  // namespace sim

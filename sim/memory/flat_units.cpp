@@ -210,11 +210,7 @@ void FlatUnits::reduce(Unit& unit, OpId op) {
 
 FlatUnits::Blocks FlatUnits::take(Bytes bytes, int stream) {
   Blocks blocks;
-  if (!fits_ || bytes.count() == 0) return blocks;
-  auto address = pool_.take(bytes, stream);
-  if (!address && wait()) address = pool_.take(bytes, stream);
-  fits_ = address.has_value();
-  if (address) blocks.push_back(*address);
+  if (bytes.count() > 0) blocks.push_back(pool_.take(bytes, stream));
   return blocks;
 }
 
@@ -230,15 +226,13 @@ void FlatUnits::seen(int use) {
   std::erase_if(waiting_, [](const Waiting& item) { return item.blocks.empty(); });
 }
 
-bool FlatUnits::wait() {
-  const bool any = !waiting_.empty() || !freed_.empty();
+void FlatUnits::wait() {
   for (auto& [blocks, use] : freed_)
     pool_.give(blocks);
   freed_.clear();
   for (Waiting& item : waiting_)
     pool_.give(item.blocks);
   waiting_.clear();
-  return any;
 }
 
 // The loss is logged, and gradients are freed before the next forward pass (zero_grad).

@@ -47,10 +47,9 @@ class FlatUnits {
   bool write_gradient(OpId op, BufferId buffer);
   // True where the buffer is a gathered unit.
   bool release(BufferId buffer);
-  // The host waits for the device. False where that frees nothing.
-  bool wait();
+  // The host waits for the device.
+  void wait();
   void end_step();
-  bool fits() const { return fits_; }
 
  private:
   using Blocks = BlockPool::Addresses;
@@ -95,7 +94,7 @@ class FlatUnits {
   std::deque<std::pair<Blocks, int>> freed_;  // gathered units, and which use it was
   std::vector<Waiting> waiting_;
   int uses_ = 0;  // of gathered units that have ended
-  bool backward_ = false, fits_ = true;
+  bool backward_ = false;
 };
 
 }  // namespace sim

@@ -1,5 +1,6 @@
 #include "sim/memory/gathered_units.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/memory/root_unit.hpp"
@@ -18,12 +19,40 @@ GatheredUnits::GatheredUnits(const Program& program, BlockPool& pool)
   if (!program.allocation.copies_gathered) return;
   const std::size_t units = program.parameter_buckets.size();
   unit_of_buffer_.assign(program.buffers.size(), none);
+  unit_of_shard_.assign(program.buffers.size(), none);
+  unit_of_gradient_.assign(program.buffers.size(), none);
   in_root_ = in_root_unit(program);
   gathered_.resize(units);
   copied_.resize(units);
+  gradients_.resize(units);
   reduced_.resize(units);
-  for (std::uint32_t i = 0; i < units; ++i)
-    unit_of_buffer_.at(program.parameter_buckets[i].weight.value) = i;
+  for (std::uint32_t i = 0; i < units; ++i) {
+    const ParameterBucket& bucket = program.parameter_buckets[i];
+    unit_of_buffer_.at(bucket.weight.value) = i;
+    if (bucket.gradient_shard.value != none) unit_of_shard_.at(bucket.gradient_shard.value) = i;
+    const std::uint32_t gradient = bucket.gradient.value;
+    if (gradient != none && !program.buffers[gradient].persistent) unit_of_gradient_[gradient] = i;
+  }
+  find_parts();
+}
+
+// What is frozen, or padding, is one more.
+void GatheredUnits::find_parts() {
+  parts_.resize(gathered_.size());
+  std::vector<Bytes> rest;
+  for (std::uint32_t i = 0; i < gathered_.size(); ++i)
+    rest.push_back(whole(i));
+  for (const Site& site : program_.sites) {
+    if (!program_.owns_parameters(site) || site.bucket >= parts_.size()) continue;
+    const std::int64_t padded = program_.parameter_buckets[site.bucket].padded;
+    if (padded == 0) continue;
+    const Bytes part{whole(site.bucket).count() / padded * site.elements};
+    parts_[site.bucket].push_back(part);
+    rest[site.bucket] = rest[site.bucket] - part;
+  }
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] > Bytes{}) parts_[i].push_back(rest[i]);
+  }
 }
 
 void GatheredUnits::leave_out(std::vector<bool>& buffers) const {
@@ -62,9 +91,36 @@ bool GatheredUnits::replay(OpId op) {
   }
 }
 
+// Autograd makes each parameter's; a second one is added to the first.
+bool GatheredUnits::write_gradient(OpId op, BufferId buffer) {
+  if (unit_of_buffer_.empty() || unit_of_gradient_[buffer.value] == none) return false;
+  const std::uint32_t site = program_.subject[op.value];
+  const std::uint32_t unit = unit_of_gradient_[buffer.value];
+  if (site >= program_.sites.size() || program_.sites[site].bucket != unit) {
+    take(gradients_[unit], program_.buffers[buffer.value].size, compute);
+    return true;
+  }
+  if (std::find(made_.begin(), made_.end(), site) != made_.end()) return true;
+  made_.push_back(site);
+  const std::int64_t padded = std::max<std::int64_t>(1, program_.parameter_buckets[unit].padded);
+  const std::int64_t element = program_.buffers[buffer.value].size.count() / padded;
+  add(gradients_[unit], Bytes{program_.sites[site].elements * element}, compute);
+  return true;
+}
+
 bool GatheredUnits::release(BufferId buffer) {
-  if (unit_of_buffer_.empty() || unit_of_buffer_[buffer.value] == none) return false;
+  if (unit_of_buffer_.empty()) return false;
+  if (const std::uint32_t unit = unit_of_gradient_[buffer.value]; unit != none) {
+    pool_.give(gradients_[unit]);
+    std::erase_if(made_, [&](std::uint32_t site) { return program_.sites[site].bucket == unit; });
+    return true;
+  }
+  if (const std::uint32_t unit = unit_of_shard_[buffer.value]; unit != none) {
+    pool_.give(reduced_[unit]);
+    return true;
+  }
   const std::uint32_t unit = unit_of_buffer_[buffer.value];
+  if (unit == none) return false;
   if (!in_root_[unit]) pool_.give(copied_[unit]);
   return true;
 }
@@ -74,6 +130,9 @@ void GatheredUnits::end_step() {
     pool_.give(shard);
   for (Blocks& unit : copied_)
     pool_.give(unit);
+  for (Blocks& unit : gradients_)
+    pool_.give(unit);
+  made_.clear();
   root_ = none;
 }
 
@@ -91,7 +150,7 @@ void GatheredUnits::copy_out(std::uint32_t unit) {
   if (in_root_[unit] && unit != root_) return;
   if (forward_) pool_.give(deferred_);
   for (std::uint32_t i = 0; i < in_root_.size(); ++i) {
-    if (i == unit || (in_root_[unit] && in_root_[i])) take(copied_[i], whole(i), compute);
+    if (i == unit || (in_root_[unit] && in_root_[i])) copy_parts(i);
   }
   if (forward_) {
     std::swap(deferred_, gathered_[unit]);
@@ -100,11 +159,18 @@ void GatheredUnits::copy_out(std::uint32_t unit) {
   }
 }
 
+void GatheredUnits::copy_parts(std::uint32_t unit) {
+  if (!copied_[unit].empty()) return;
+  for (const Bytes part : parts_[unit])
+    add(copied_[unit], part, compute);
+}
+
 void GatheredUnits::take(Blocks& blocks, Bytes bytes, int stream) {
-  if (!fits_ || !blocks.empty()) return;
-  const auto address = pool_.take(bytes, stream);
-  fits_ = address.has_value();
-  if (address) blocks.push_back(*address);
+  if (blocks.empty()) add(blocks, bytes, stream);
+}
+
+void GatheredUnits::add(Blocks& blocks, Bytes bytes, int stream) {
+  if (bytes.count() > 0) blocks.push_back(pool_.take(bytes, stream));
 }
 
 }  // namespace sim

@@ -104,10 +104,9 @@ void ParameterBuffers::make_moments() {
 }
 
 void ParameterBuffers::take(Bytes bytes, BlockPool::Addresses* blocks) {
-  if (!fits_ || bytes.count() == 0) return;
-  const auto address = pool_.take(bytes);
-  fits_ = address.has_value();
-  if (address && blocks != nullptr) blocks->push_back(*address);
+  if (bytes.count() == 0) return;
+  const BlockPool::Address address = pool_.take(bytes);
+  if (blocks != nullptr) blocks->push_back(address);
 }
 
 }  // namespace sim

@@ -27,7 +27,6 @@ class ParameterBuffers {
   void leave_out(std::vector<bool>& buffers) const;
   void make();          // before the first step
   void make_moments();  // at its end
-  bool fits() const { return fits_; }
 
  private:
   // A parameter, or the owned part of one.
@@ -47,7 +46,7 @@ class ParameterBuffers {
 
   const Program& program_;
   BlockPool& pool_;
-  bool active_ = false, fits_ = true;
+  bool active_ = false;
   std::vector<Piece> pieces_;
 };
 

@@ -32,9 +32,13 @@ inline bool is_expert_bias(const ModelOp& op) {
   return op.experts > 0 && op.kind == ModelOpKind::elementwise && op.function == Function::none;
 }
 
-// The family whose activation is clamped and has an offset: GptOssExperts of transformers 4.55.
+// clamps_experts tells whether the gated activation of experts is clamped and has an offset: of the
+// family gpt_oss alone (GptOssExperts of transformers 4.55).
 inline bool clamps_experts(const Model& model) {
   return model.family == "gpt_oss";
+}
+inline bool clamps_experts(const TransformerShape& shape) {
+  return shape.family == "gpt_oss" && shape.experts.count > 0;
 }
 
 // Whether the offset of the activation is copied from the host's memory whenever it is computed,

@@ -19,16 +19,6 @@ namespace {
 using Family = HuggingFaceFamily;
 using Fields = HuggingFaceFields;
 
-Activation plain_activation(const ObjectReader& in, const char* key, const char* fallback) {
-  const std::string name = in.text_or(key, fallback);
-  if (name.starts_with("gelu") || name == "quick_gelu") return Activation::gelu;
-  if (name == "relu") return Activation::relu;
-  in.problem(key, fmt::format("unknown activation \"{}\"; known: gelu, gelu_new, "
-                              "gelu_pytorch_tanh, quick_gelu, relu",
-                              name));
-  return Activation::gelu;
-}
-
 void read_gpt2(const Fields& fields, TransformerShape& shape) {
   namespace limits = transformer_limits;
   shape.layers = fields.size({"n_layer", "num_hidden_layers"}, limits::layers);
@@ -46,6 +36,38 @@ void read_gpt2(const Fields& fields, TransformerShape& shape) {
   shape.projection_dropout = shape.mlp_dropout = fields.dropout({"resid_pdrop"}, 0.1);
   shape.attention_dropout = fields.dropout({"attn_pdrop"}, 0.1);
   shape.embedding_dropout = fields.dropout({"embd_pdrop"}, 0.1);
+}
+
+// MptConfig: positions by alibi, or learned; one switch for all biases, those of norms, too; the
+// head is the embedding.
+void read_mpt(const Fields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  const ObjectReader& in = fields.in();
+  shape.layers = fields.size({"n_layers", "num_hidden_layers"}, limits::layers);
+  shape.hidden = fields.size({"d_model", "hidden_size"}, limits::hidden);
+  shape.heads = fields.size({"n_heads", "num_attention_heads"}, limits::heads);
+  shape.kv_heads = shape.heads;
+  read_head_dim(fields, {"n_heads"}, shape);
+  shape.feed_forward = fields.size_or({"expansion_ratio"}, 4, 64) * shape.hidden;
+  shape.vocabulary = fields.size({"vocab_size"}, limits::rows);
+  shape.activation = Activation::gelu;
+  const bool biased = !fields.flag("no_bias", true);
+  shape.qkv_bias = shape.projection_bias = shape.mlp_bias = biased;
+  if (!biased) shape.norm = NormKind::layer_no_bias;
+  shape.tied_head = fields.flag("tie_word_embeddings", true);
+  shape.positions = Positions::alibi;
+  if (!in.has("attn_config")) return;
+  const ObjectReader attention = in.object("attn_config");
+  attention.ignore_unknown();
+  if (!attention.boolean_or("alibi", true)) {
+    shape.positions = Positions::learned;
+    shape.max_sequence = fields.size({"max_seq_len"}, limits::rows);
+  }
+  if (attention.text_or("attn_type", "multihead_attention") != "multihead_attention")
+    attention.problem("attn_type", "only \"multihead_attention\" is supported");
+  for (const char* key : {"qk_ln", "prefix_lm"})
+    if (attention.boolean_or(key, false))
+      attention.problem(key, fmt::format("\"{}\" is not supported", key));
 }
 
 // bert, distilbert: norm behind each branch, norm and dropout on the embedding, biases everywhere.
@@ -135,6 +157,17 @@ void refuse_decoders_of_others(const ObjectReader& in) {
 
 }  // namespace
 
+Activation plain_activation(const ObjectReader& in, const char* key, const char* fallback) {
+  const std::string name = in.text_or(key, fallback);
+  if (name.starts_with("gelu") || name == "quick_gelu") return Activation::gelu;
+  if (name == "relu") return Activation::relu;
+  if (name == "relu2" || name == "squared_relu") return Activation::squared_relu;
+  in.problem(key, fmt::format("unknown activation \"{}\"; known: gelu, gelu_new, "
+                              "gelu_pytorch_tanh, quick_gelu, relu, relu2",
+                              name));
+  return Activation::gelu;
+}
+
 Model read_hugging_face(const Document& document) {
   const ObjectReader root = document.root_object();
   root.ignore_unknown();
@@ -153,6 +186,9 @@ Model read_hugging_face(const Document& document) {
   switch (architecture.family) {
     case Family::gpt2:
       read_gpt2(fields, shape);
+      break;
+    case Family::mpt:
+      read_mpt(fields, shape);
       break;
     case Family::bert:
       read_bert(fields, shape);
@@ -180,6 +216,9 @@ Model read_hugging_face(const Document& document) {
       read_llama_like(fields, architecture.family, shape, notes);
       break;
   }
+  // Of positions without a table: the length that the model is published for.
+  if (shape.max_sequence == 0 && !shape.has_image() && in.has("max_position_embeddings"))
+    shape.max_sequence = fields.size({"max_position_embeddings"}, transformer_limits::rows);
   const bool wrapped = root.has("text_config");
   if (wrapped && !in.has("tie_word_embeddings") && root.has("tie_word_embeddings"))
     shape.tied_head = root.boolean("tie_word_embeddings");

@@ -26,6 +26,30 @@ constexpr std::array architectures{
     Architecture{"Qwen3MoeForCausalLM", "qwen3_moe", Family::qwen3_moe, Head::language_model},
     Architecture{"Qwen2MoeForCausalLM", "qwen2_moe", Family::qwen2_moe, Head::language_model},
     Architecture{"Qwen3NextForCausalLM", "qwen3_next", Family::qwen3_next, Head::language_model},
+    Architecture{"Qwen3_5ForCausalLM", "qwen3_5_text", Family::qwen3_5, Head::language_model},
+    Architecture{"Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", Family::qwen3_5_moe,
+                 Head::language_model},
+    Architecture{"Qwen3_5ForConditionalGeneration", "qwen3_5", Family::qwen3_5,
+                 Head::language_model},
+    Architecture{"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", Family::qwen3_5_moe,
+                 Head::language_model},
+    Architecture{"Qwen3_5TextModel", "qwen3_5_text", Family::qwen3_5, Head::language_model},
+    Architecture{"Qwen3_5MoeTextModel", "qwen3_5_moe_text", Family::qwen3_5_moe,
+                 Head::language_model},
+    Architecture{"NemotronForCausalLM", "nemotron", Family::nemotron, Head::language_model},
+    Architecture{"Glm4MoeForCausalLM", "glm4_moe", Family::glm4_moe, Head::language_model},
+    Architecture{"Glm4MoeLiteForCausalLM", "glm4_moe_lite", Family::glm4_moe_lite,
+                 Head::language_model},
+    Architecture{"GlmMoeDsaForCausalLM", "glm_moe_dsa", Family::glm_moe_dsa, Head::language_model},
+    Architecture{"MiniMaxM2ForCausalLM", "minimax_m2", Family::minimax_m2, Head::language_model},
+    Architecture{"OlmoeForCausalLM", "olmoe", Family::olmoe, Head::language_model},
+    Architecture{"BailingMoeV2ForCausalLM", "bailing_moe", Family::bailing_moe,
+                 Head::language_model},
+    Architecture{"BailingMoeV2ForCausalLM", "bailing_moe_v2", Family::bailing_moe,
+                 Head::language_model},
+    Architecture{"Ministral3ForCausalLM", "ministral3", Family::ministral3, Head::language_model},
+    Architecture{"MptForCausalLM", "mpt", Family::mpt, Head::language_model},
+    Architecture{"MPTForCausalLM", "mpt", Family::mpt, Head::language_model},
     Architecture{"NemotronHForCausalLM", "nemotron_h", Family::nemotron_h, Head::language_model},
     Architecture{"DeciLMForCausalLM", "nemotron-nas", Family::nemotron_nas, Head::language_model},
     Architecture{"Mamba2ForCausalLM", "mamba2", Family::mamba2, Head::language_model},
@@ -75,8 +99,15 @@ bool reads_experts(Family family) {
     case Family::qwen2_moe:
     case Family::qwen3_moe:
     case Family::qwen3_next:
+    case Family::qwen3_5_moe:
     case Family::deepseek:
     case Family::deepseek_v32:
+    case Family::glm4_moe:
+    case Family::glm4_moe_lite:
+    case Family::glm_moe_dsa:
+    case Family::minimax_m2:
+    case Family::olmoe:
+    case Family::bailing_moe:
     case Family::gpt_oss:
     case Family::nemotron_h:
     case Family::granite_hybrid:
@@ -96,8 +127,6 @@ constexpr std::array other_families{
     OtherFamily{"llama4", "Llama4", "attention in chunks"},
     OtherFamily{"llama4_text", "Llama4", "attention in chunks"},
     OtherFamily{"dbrx", "Dbrx", "clipped queries, keys and values"},
-    OtherFamily{"olmoe", "Olmoe", "experts beside norms over all heads"},
-    OtherFamily{"minimax_m2", "MiniMaxM2", "experts beside norms over all heads"},
     OtherFamily{"minimax", "MiniMax", "linear attention"},
     OtherFamily{"phimoe", "PhiMoE", "routers of its own"},
     OtherFamily{"phimoe", "Phimoe", "routers of its own"},
@@ -108,7 +137,6 @@ constexpr std::array other_families{
     OtherFamily{"mllama", "Mllama", "layers of cross-attention to an image"},
     OtherFamily{"mllama_text_model", "Mllama", "layers of cross-attention to an image"},
     OtherFamily{"granitemoe", "GraniteMoe", "experts without a capacity beside scaled branches"},
-    OtherFamily{"glm4_moe", "Glm4Moe", "experts beside a partial rotary embedding"},
     OtherFamily{"ernie4_5_moe", "Ernie4_5_Moe", "experts of several groups"}};
 
 // Ends the reading with a problem at a key: what else is wrong with the file does not matter.
@@ -124,7 +152,7 @@ constexpr std::array other_families{
 std::string known_experts() {
   std::string text;
   for (const Architecture& known : architectures)
-    if (reads_experts(known.family))
+    if (reads_experts(known.family) && !known.name.ends_with("TextModel"))
       text += fmt::format("{}{}", text.empty() ? "" : ", ", known.model_type);
   return text;
 }

@@ -70,6 +70,37 @@ void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape
              pattern, shape);
 }
 
+namespace {
+
+// transformers 5 lists layers as dense or sparse.
+std::vector<bool> listed_experts(const ValueReader& types, std::int64_t layers) {
+  std::vector<bool> pattern;
+  for (const ValueReader& type : types.list()) {
+    const std::string text = type.text();
+    if (text != "dense" && text != "sparse")
+      type.problem(fmt::format("unknown kind of MLP \"{}\"; known: dense, sparse", text));
+    pattern.push_back(text == "sparse");
+  }
+  if (static_cast<std::int64_t>(pattern.size()) != layers)
+    types.problem(fmt::format("has {} layers, num_hidden_layers is {}", pattern.size(), layers));
+  pattern.resize(static_cast<std::size_t>(layers));
+  return pattern;
+}
+
+std::vector<bool> experts_from(const HuggingFaceFields& fields, std::int64_t layers) {
+  namespace limits = transformer_limits;
+  const std::int64_t first = fields.size({"first_k_dense_replace"}, limits::layers, 0);
+  const std::int64_t step = fields.size_or({"moe_layer_freq"}, 1, limits::layers);
+  std::vector<bool> pattern(static_cast<std::size_t>(layers));
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    pattern[i] = layer >= first && layer % step == 0;
+  }
+  return pattern;
+}
+
+}  // namespace
+
 // A layer has experts from first_k_dense_replace on, if its number, counted from 0, is a multiple
 // of moe_layer_freq (which transformers' own classes do not have).
 void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
@@ -79,8 +110,13 @@ void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& sh
   Experts& experts = shape.experts;
   experts.feed_forward = fields.size({"moe_intermediate_size"}, limits::feed_forward);
   const std::int64_t shared =
-      fields.is_null("n_shared_experts") ? 0 : fields.size({"n_shared_experts"}, 1024, 0);
-  experts.shared_feed_forward = shared * experts.feed_forward;
+      fields.is_null("n_shared_experts")
+          ? 0
+          : fields.size({"n_shared_experts", "num_shared_experts"}, 1024, 0);
+  experts.shared_feed_forward =
+      shared * (in.has("moe_shared_expert_intermediate_size")
+                    ? fields.size({"moe_shared_expert_intermediate_size"}, limits::feed_forward)
+                    : experts.feed_forward);
   // One group is none; topk_method greedy (DeepSeek-V2-Lite) chooses among all.
   if (in.has("n_group") && !fields.is_null("n_group") && !fields.is_null("topk_group")) {
     experts.groups = fields.size_or({"n_group"}, 1, limits::experts);
@@ -89,14 +125,10 @@ void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& sh
     if (const std::string problem = expert_groups_problem(experts); !problem.empty())
       in.problem("n_group", problem);
   }
-  const std::int64_t first = fields.size({"first_k_dense_replace"}, limits::layers, 0);
-  const std::int64_t step = fields.size_or({"moe_layer_freq"}, 1, limits::layers);
-  std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const auto layer = static_cast<std::int64_t>(i);
-    pattern[i] = layer >= first && layer % step == 0;
-  }
-  set_layers(fields, "first_k_dense_replace", pattern, shape);
+  if (const auto types = in.find("mlp_layer_types"))
+    set_layers(fields, "mlp_layer_types", listed_experts(*types, shape.layers), shape);
+  else
+    set_layers(fields, "first_k_dense_replace", experts_from(fields, shape.layers), shape);
   if (fields.flag("mlp_bias", false))
     in.problem("mlp_bias", "biases of an MLP beside experts are not supported");
 }

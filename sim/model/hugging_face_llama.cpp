@@ -3,6 +3,7 @@
 // (models/FAMILY/modular_*.py, modeling_*.py and configuration_*.py).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "sim/model/hugging_face_fields.hpp"
@@ -24,12 +25,13 @@ struct LlamaLike {
   QueryNorm query_norm = QueryNorm::none;
   Biased biased = Biased::none;
   const char* bias_key = "attention_bias";
-  bool bias = false;           // where the file does not say
-  bool mlp_bias = false;       // whether mlp_bias is a field
-  bool heads_default = false;  // key/value heads: as many as heads, where the file does not say
-  bool own_width = false;      // heads have a width of their own: head_dim is required
-  bool tied = false;           // where the file does not say
-  double rotary_share = 1;     // likewise
+  bool bias = false;               // where the file does not say
+  bool mlp_bias = false;           // whether mlp_bias is a field
+  bool heads_default = false;      // key/value heads: as many as heads, where the file does not say
+  bool own_width = false;          // heads have a width of their own: head_dim is required
+  bool tied = false;               // where the file does not say
+  double rotary_share = 1;         // likewise
+  const char* norm_key = nullptr;  // the field that says whether there is a query_norm
 };
 
 constexpr auto pre = NormPlacement::pre;
@@ -37,6 +39,7 @@ constexpr std::array families{
     LlamaLike{Family::llama, pre, QueryNorm::none, Biased::all, "attention_bias", false, true,
               true},
     LlamaLike{Family::mistral},
+    LlamaLike{.family = Family::ministral3, .own_width = true},
     LlamaLike{Family::mixtral},
     LlamaLike{Family::qwen2, pre, QueryNorm::none, Biased::qkv_always},
     LlamaLike{Family::qwen3, pre, QueryNorm::heads, Biased::all},
@@ -47,8 +50,45 @@ constexpr std::array families{
               .biased = Biased::all,
               .own_width = true,
               .rotary_share = 0.25},
+    LlamaLike{.family = Family::qwen3_5,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::all,
+              .own_width = true,
+              .rotary_share = 0.25},
+    LlamaLike{.family = Family::qwen3_5_moe,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::all,
+              .own_width = true,
+              .rotary_share = 0.25},
     LlamaLike{Family::deepseek, pre, QueryNorm::none, Biased::all},
     LlamaLike{Family::deepseek_v32, pre, QueryNorm::none, Biased::all},
+    LlamaLike{Family::glm4_moe_lite, pre, QueryNorm::none, Biased::all},
+    LlamaLike{Family::glm_moe_dsa, pre, QueryNorm::none, Biased::all},
+    LlamaLike{.family = Family::glm4_moe,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::qkv,
+              .own_width = true,
+              .rotary_share = 0.5,
+              .norm_key = "use_qk_norm"},
+    LlamaLike{.family = Family::minimax_m2,
+              .query_norm = QueryNorm::whole,
+              .own_width = true,
+              .norm_key = "use_qk_norm"},
+    LlamaLike{.family = Family::olmoe,
+              .query_norm = QueryNorm::whole,
+              .biased = Biased::all,
+              .heads_default = true},
+    LlamaLike{.family = Family::bailing_moe,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::qkv,
+              .bias_key = "use_qkv_bias",
+              .own_width = true,
+              .norm_key = "use_qk_norm"},
+    LlamaLike{.family = Family::nemotron,
+              .biased = Biased::all,
+              .mlp_bias = true,
+              .heads_default = true,
+              .rotary_share = 0.5},
     LlamaLike{.family = Family::phi3, .heads_default = true},
     LlamaLike{.family = Family::olmo2,
               .placement = NormPlacement::reordered,
@@ -101,8 +141,14 @@ const LlamaLike& traits_of(Family family) {
   return families.front();
 }
 
+// Latent attention with an indexer of sparse attention.
+bool has_indexer(Family family) {
+  return family == Family::deepseek_v32 || family == Family::glm_moe_dsa;
+}
+
+// Latent attention, and experts by the fields of DeepSeek.
 bool is_deepseek(Family family) {
-  return family == Family::deepseek || family == Family::deepseek_v32;
+  return family == Family::deepseek || family == Family::glm4_moe_lite || has_indexer(family);
 }
 
 bool is_gemma(Family family) {
@@ -202,6 +248,35 @@ void read_gemma(const Fields& fields, Family family, TransformerShape& shape) {
     in.problem("use_bidirectional_attention", "attention in both directions is not supported");
 }
 
+// Width of the part of a head that turns; linear attention was M1's.
+void read_minimax(const Fields& fields, TransformerShape& shape) {
+  const ObjectReader& in = fields.in();
+  const std::int64_t turning =
+      fields.size_or({"rotary_dim"}, shape.head_dim, transformer_limits::head_dim);
+  if (turning > shape.head_dim)
+    in.problem("rotary_dim",
+               fmt::format("is {}; allowed: up to head_dim, {}", turning, shape.head_dim));
+  shape.rotary_share =
+      std::min(1.0, static_cast<double>(turning) / static_cast<double>(shape.head_dim));
+  if (const auto kinds = in.find("attn_type_list"))
+    for (const ValueReader& kind : kinds->list())
+      if (kind.integer({.min = 0, .max = 1}) == 0)
+        return kind.problem("0 is a layer of linear attention, which is not supported; allowed: 1");
+  if (in.integer_or("shared_intermediate_size", 0, {.min = 0, .max = INT32_MAX}) > 0)
+    in.problem("shared_intermediate_size", "a shared expert of MiniMax is not supported");
+}
+
+// Depths of multi-token prediction, by the names that families have for them.
+void note_prediction(const ObjectReader& in, std::vector<std::string>& notes) {
+  for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}) {
+    const std::int64_t depths =
+        in.integer_or(key, 0, {.min = 0, .max = transformer_limits::layers});
+    if (depths > 0)
+      notes.push_back(
+          fmt::format("{}: {} layers of multi-token prediction are left out", key, depths));
+  }
+}
+
 // What is one family's alone.
 void read_own(const Fields& fields, Family family, TransformerShape& shape) {
   if (is_gemma(family)) read_gemma(fields, family, shape);
@@ -209,9 +284,14 @@ void read_own(const Fields& fields, Family family, TransformerShape& shape) {
     shape.projection_dropout = shape.mlp_dropout = fields.dropout({"resid_pdrop"}, 0);
   if (family == Family::smollm3)
     shape.without_positions = layers_without_positions(fields, shape.layers);
-  if (family == Family::phi3 || family == Family::glm || family == Family::glm4 ||
-      family == Family::qwen3_next)
+  const bool turns_part = family == Family::phi3 || family == Family::bailing_moe;
+  if (turns_part || traits_of(family).rotary_share < 1)
     shape.rotary_share = rotary_share_of(fields, traits_of(family).rotary_share);
+  if (family == Family::minimax_m2) read_minimax(fields, shape);
+  if (family == Family::bailing_moe && fields.flag("use_bias", false))
+    fields.in().problem("use_bias", "biases of an MLP beside experts are not supported");
+  // LayerNorm1P has a shift; its MLP has no gate.
+  if (family == Family::nemotron) shape.norm = NormKind::layer;
   // embedding_multiplier, residual_multiplier, logits_scaling: also by 1. attention_multiplier is
   // the scale of the scores.
   if (family == Family::granite)
@@ -222,15 +302,20 @@ void read_own(const Fields& fields, Family family, TransformerShape& shape) {
 void read_experts(const Fields& fields, Family family, TransformerShape& shape) {
   if (family == Family::mixtral) read_mixtral_experts(fields, shape);
   if (family == Family::qwen3_moe) read_qwen3_experts(fields, shape);
-  if (is_deepseek(family)) read_deepseek_experts(fields, shape);
-  if (family == Family::qwen2_moe || family == Family::qwen3_next) {
+  if (family == Family::minimax_m2 || family == Family::olmoe) read_mixtral_experts(fields, shape);
+  if (is_deepseek(family) || family == Family::glm4_moe || family == Family::bailing_moe)
+    read_deepseek_experts(fields, shape);
+  if (family == Family::qwen2_moe || family == Family::qwen3_next ||
+      family == Family::qwen3_5_moe) {
     shape.experts.shared_feed_forward =
         fields.size({"shared_expert_intermediate_size"}, transformer_limits::feed_forward);
     shape.experts.shared_gate = true;
   }
   if (family == Family::qwen2_moe) read_qwen3_experts(fields, shape);
-  if (family == Family::qwen3_next)
+  if (family == Family::qwen3_next || family == Family::qwen3_5_moe)
     read_qwen3_next(fields, read_qwen_experts(fields, shape), shape);
+  if (family == Family::qwen3_5)
+    read_qwen3_next(fields, std::vector<bool>(static_cast<std::size_t>(shape.layers)), shape);
   if (family == Family::gpt_oss) read_gpt_oss_experts(fields, shape);
 }
 
@@ -269,18 +354,27 @@ void read_llama_like(const Fields& fields, Family family, TransformerShape& shap
     read_deepseek_attention(fields, shape);
   else
     read_grouped_heads(fields, traits, shape, notes);
-  if (family == Family::deepseek_v32) read_deepseek_indexer(fields, shape);
-  shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
+  if (has_indexer(family)) read_deepseek_indexer(fields, shape);
+  // Where all layers have experts, the width of a dense one may be left out.
+  const bool optional = family == Family::qwen3_5_moe || family == Family::qwen3_next;
+  if (!optional || fields.in().has("intermediate_size"))
+    shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
   read_experts(fields, family, shape);
   shape.vocabulary = size_of(fields, family, "vocab_size", 262'208, limits::rows, notes);
   shape.norm = NormKind::rms;
   shape.norm_placement = traits.placement;
   shape.positions = Positions::rotary;
-  if (!is_gemma(family)) shape.activation = gated_activation(fields.in(), "hidden_act", "silu");
+  if (family == Family::nemotron)
+    shape.activation = plain_activation(fields.in(), "hidden_act", "relu2");
+  else if (!is_gemma(family))
+    shape.activation = gated_activation(fields.in(), "hidden_act", "silu");
   shape.tied_head = fields.flag("tie_word_embeddings", traits.tied);
   shape.attention_dropout = fields.dropout({"attention_dropout"}, 0);
   shape.qk_norm = traits.query_norm != QueryNorm::none;
-  shape.qk_norm_whole = traits.query_norm == QueryNorm::whole;
+  if (shape.qk_norm && traits.norm_key != nullptr)
+    shape.qk_norm = fields.flag(traits.norm_key, traits.family != Family::glm4_moe);
+  shape.qk_norm_whole = shape.qk_norm && traits.query_norm == QueryNorm::whole;
+  note_prediction(fields.in(), notes);
   read_own(fields, family, shape);
   read_window(fields, family, shape);
 }

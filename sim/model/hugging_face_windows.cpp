@@ -36,6 +36,7 @@ struct WindowRule {
 };
 constexpr std::array rules{
     WindowRule{Family::mistral, nullptr, 0, all_slide, nullptr, 0},
+    WindowRule{Family::ministral3, nullptr, 0, all_slide, nullptr, 0},
     WindowRule{Family::mixtral, nullptr, 0, all_slide, nullptr, 0},
     WindowRule{Family::phi3, nullptr, 0, all_slide, nullptr, 0},
     WindowRule{Family::qwen2, "use_sliding_window", 0, from_nth_on, "max_window_layers", 28},

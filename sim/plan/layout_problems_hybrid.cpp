@@ -1,4 +1,6 @@
 // What a layout gets wrong for layers that differ, for scans and for sparse attention.
+#include <utility>
+
 #include "sim/plan/layout_problem_list.hpp"
 
 namespace sim {
@@ -18,7 +20,7 @@ class HybridChecker {
     for (const Block* layer : model_.layers_of_each_kind())
       for (const ModelOp& op : layer->ops)
         if (op.scan) heads(op);
-    as_megatron("a scan");
+    scans();
   }
 
  private:
@@ -44,11 +46,32 @@ class HybridChecker {
                   LayoutProblemList::divisors_of({scan.heads / t}));
   }
 
-  void as_megatron(const char* what) {
+  // transformers has the kernels that Megatron-LM has (models/qwen3_next, nemotron_h), under data
+  // parallelism alone. torchtitan and NeMo Automodel have models of their own.
+  void scans() {
+    const Execution& runs = model_.execution;
+    // The experts of transformers 5 run as torchtitan's do.
+    const bool titan = runs.bucket_rule == BucketRule::torchtitan;
+    if (runs_as_megatron(runs) || titan || is_of_automodel(runs.experts))
+      return as_megatron("a scan", "megatron, pytorch, transformers");
+    if (layout_.recompute == Recompute::operators)
+      list_.problem("recompute",
+                    "recompute is operators; allowed with a scan: none, selective, full");
+    for (const auto& [key, ranks] : {std::pair{"tensor_parallel", layout_.tensor_parallel},
+                                     std::pair{"context_parallel", layout_.context_parallel}})
+      if (ranks > 1)
+        list_.problem(key,
+                      "{} is {}, but transformers runs scans whole on every GPU; allowed: 1, or "
+                      "framework megatron",
+                      key, ranks);
+  }
+
+  void as_megatron(const char* what, const char* frameworks) {
     const bool told = model_.has_experts() && !runs_as_torchtitan(model_.execution);
     if (!runs_as_megatron(model_.execution) && !told)
       list_.problem("framework",
-                    "{} is modelled as Megatron-LM runs it; allowed: framework megatron", what);
+                    "{} is not modelled as this framework runs it; allowed: framework {}", what,
+                    frameworks);
     if (layout_.recompute == Recompute::operators && !told)
       list_.problem("recompute", "recompute is operators; allowed with {}: none, selective, full",
                     what);
@@ -78,7 +101,7 @@ class HybridChecker {
                     "context_exchange is {}, but {} has sparse attention, for which Megatron-LM "
                     "has cp_comm_type allgather alone; allowed: all_gather",
                     word(layout_.context_exchange), model_.name);
-    as_megatron("sparse attention");
+    as_megatron("sparse attention", "megatron");
   }
 
   const Layout& layout_;

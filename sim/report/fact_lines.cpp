@@ -75,6 +75,8 @@ std::string flop_formula(const Report& report) {
 
 std::vector<std::string> note_lines(const Report& report) {
   std::vector<std::string> lines;
+  for (const Note& note : report.import_notes)
+    lines.push_back(text_of(note));
   for (const Followed& followed : report.followed)
     lines.push_back(text_of(followed));
   for (const UnmovedChange& change : report.unmoved)

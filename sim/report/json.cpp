@@ -79,6 +79,7 @@ Json stages_json(const Report& report) {
     }
     stage["fits"] = memory.fits();
     if (memory.retries > 0) stage["allocator_retries"] = memory.retries;
+    if (memory.fits_by_retries()) stage["memory_bytes"]["needed"] = memory.needed().count();
     stages.push_back(std::move(stage));
   }
   return stages;
@@ -127,6 +128,20 @@ Json identity_json(const Report& report) {
   return json;
 }
 
+void add_software(Json& json, const Report& report) {
+  if (!report.software) return;
+  const Software& it = *report.software;
+  Json software{{"text", software_line(it)}, {"framework", it.framework},
+                {"version", it.version},     {"preset", it.preset},
+                {"kernels", it.kernels},     {"attention", it.attention},
+                {"allocator", it.allocator}, {"unlike_preset", it.unlike_preset}};
+  if (!it.newest.empty()) {
+    software["newest_version"] = it.newest;
+    software["newest_has"] = it.newest_has;
+  }
+  json["software"] = std::move(software);
+}
+
 void add_notes(Json& json, const Report& report) {
   std::vector<std::string> lines = note_lines(report);
   if (!lines.empty()) json["notes"] = std::move(lines);
@@ -170,10 +185,12 @@ void add_fullest_stage(Json& json, const Report& report) {
   json["fits"] = report.fits();
   json["memory_left_bytes"] = report.memory_left().count();
   json["memory_in_doubt"] = report.memory_in_doubt();
+  json["fits_by_retries"] = report.fits_by_retries();
   if (report.memory_error)
     json["memory_error"] = {{"share", report.memory_error->fraction},
                             {"runs", report.memory_error->rows},
-                            {"of", report.memory_error->of}};
+                            {"of", report.memory_error->of},
+                            {"unlike", report.memory_error->unlike}};
   if (const std::optional<double> chance = report.fits_chance())
     json["fits_chance"] = std::round(*chance * 1e4) / 1e4;
   if (const std::optional<MemoryRange> range = report.memory_range()) {
@@ -229,6 +246,7 @@ std::string to_json(const Report& report) {
   Json json = identity_json(report);
   json["engine"] = report.engine;
   json["seed"] = report.seed;
+  add_software(json, report);
   add_nodes(json, report);
   json["parameters"] = report.parameters;
   json["tokens_per_step"] = report.tokens;
@@ -276,6 +294,7 @@ std::string to_json(const Report& report) {
 
 std::string memory_json(const Report& report) {
   Json json = identity_json(report);
+  add_software(json, report);
   add_notes(json, report);
   add_nodes(json, report);
   json["parameters"] = report.parameters;

@@ -80,6 +80,11 @@ MemoryErrors MemoryErrors::load(const std::string& path) {
     errors.entries_.push_back(std::move(entry));
   }
   if (!has_all) top.problem("errors", "has no entry of all frameworks");
+  if (top.has("kinds")) {
+    errors.kinds_.emplace();
+    for (const ValueReader& value : top.list("kinds"))
+      errors.kinds_->push_back(value.text());
+  }
   document.finish();
   return errors;
 }
@@ -101,6 +106,35 @@ const MemoryError* MemoryErrors::find(const std::string& without, FrameworkName 
 
 const MemoryError& MemoryErrors::of(FrameworkName framework, Schedule schedule) const {
   return *find("", framework, schedule);
+}
+
+MemoryError MemoryErrors::of(FrameworkName framework, Schedule schedule,
+                             const std::vector<std::string>& kinds) const {
+  MemoryError found = of(framework, schedule);
+  if (!kinds_) return found;
+  // A framework with a line of its own may rest on outcomes alone.
+  const bool has_line = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.framework == framework;
+  });
+  for (const std::string& kind : kinds) {
+    const bool own = has_line && kind == fmt::format("framework {}", word(framework));
+    if (!own && std::find(kinds_->begin(), kinds_->end(), kind) == kinds_->end())
+      found.unlike.push_back(kind);
+  }
+  if (found.unlike.empty()) return found;
+  found.of = "the widest of all groups";
+  const std::size_t middle = excess_shares.size() / 2;
+  for (const Entry& entry : entries_) {
+    if (!entry.without.empty()) continue;
+    found.fraction = std::max(found.fraction, entry.error.fraction);
+    if (entry.error.excess.empty() || found.excess.empty()) continue;
+    for (std::size_t i = 0; i < excess_shares.size(); ++i) {
+      double& own = found.excess[i];
+      if (i < middle) own = std::min(own, entry.error.excess[i]);
+      if (i > middle) own = std::max(own, entry.error.excess[i]);
+    }
+  }
+  return found;
 }
 
 // A set that is nowhere left out has no rows in any figure.

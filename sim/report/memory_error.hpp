@@ -25,6 +25,9 @@ struct MemoryError {
   // How much more than forecast such runs needed, of the forecast, by share of them: as many as
   // `excess_shares`, ascending; or none.
   std::vector<double> excess{};
+  // What of the job no run has whose memory was measured, "parameters on the host": then the other
+  // figures are the widest of all groups.
+  std::vector<std::string> unlike{};
 };
 
 inline constexpr std::array excess_shares{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99};
@@ -49,6 +52,10 @@ class MemoryErrors {
 
   // Of the schedule under that framework, else of the framework, else of all.
   const MemoryError& of(FrameworkName framework, Schedule schedule) const;
+  // The same of a job of these kinds (memory_kinds.hpp). One that no measured run has may be as far
+  // off as the group of runs that is forecast worst: each quantile is the outermost of all groups.
+  MemoryError of(FrameworkName framework, Schedule schedule,
+                 const std::vector<std::string>& kinds) const;
   // The same from rows that are not of `set`: for forecasts of that set.
   const MemoryError& without(const std::string& set, FrameworkName framework,
                              Schedule schedule) const;
@@ -63,6 +70,8 @@ class MemoryErrors {
   const MemoryError* find(const std::string& without, FrameworkName framework,
                           Schedule schedule) const;
   std::vector<Entry> entries_;
+  std::optional<std::vector<std::string>>
+      kinds_;  // with a measured run; nothing: the file has none
 };
 
 // The shipped figures; nothing where the data folder has none.

@@ -1,19 +1,22 @@
-// What would make a layout fit: changes of one key, tried by planning again, so that each line is a
+// What would make a layout fit: changes of it, each tried by planning again, so that a line is a
 // fact and not a rule of thumb.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "sim/framework/framework.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/report/report.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {
 
-// "recompute: full -> 61.2 GiB, fits", best first; at most four.
-std::vector<std::string> memory_hints(const Model& model, const Layout& layout,
-                                      const Cluster& cluster);
+// memory_hints: "recompute: full -> 61.2 GiB, fits". Changes on the same GPUs that the framework
+// can run (layout_problems, and what its software has), at most four. Those that suffice come
+// first, the ones that cost least time before others. Where none does alone, the first line is of
+// several together. REQUIRES: `model` runs as `framework` does (run_with).
+std::vector<std::string> memory_hints(const Model& model, FrameworkName framework,
+                                      const Layout& layout, const Cluster& cluster);
 
 }  // namespace sim

@@ -14,10 +14,14 @@ struct BreakdownField {
   std::string_view key;    // of JSON and CSV
   std::string_view title;  // for people
   const char* color;       // ANSI
+  bool rare = false;       // shown to people only where there is some of it
+  bool shows(const Breakdown& parts) const { return !rare || parts.*member > Duration{}; }
 };
 inline constexpr std::array breakdown_fields{
     BreakdownField{&Breakdown::compute, "compute", "compute", "32"},
     BreakdownField{&Breakdown::exposed_tensor, "exposed_tensor", "exposed tensor", "33"},
+    BreakdownField{&Breakdown::exposed_context, "exposed_context", "exposed context", "93", true},
+    BreakdownField{&Breakdown::exposed_expert, "exposed_expert", "exposed expert", "95", true},
     BreakdownField{&Breakdown::exposed_data, "exposed_data", "exposed data", "35"},
     BreakdownField{&Breakdown::exposed_pipeline, "exposed_pipeline", "exposed pipeline", "36"},
     BreakdownField{&Breakdown::bubble, "bubble", "bubble", "31"},

@@ -17,6 +17,7 @@
 #include "sim/plan/sharding/expert_shares.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
+#include "sim/report/memory_kinds.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/schedule/closed_form.hpp"
@@ -75,8 +76,9 @@ void add_servers(Breakdown& parts, const ServerRun& run) {
   const Duration all = parts.total();
   const double share = all > Duration{} ? to_seconds(run.compute) / to_seconds(all) : 0;
   for (Duration Breakdown::*part :
-       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_pipeline,
-        &Breakdown::bubble, &Breakdown::host})
+       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_context,
+        &Breakdown::exposed_expert, &Breakdown::exposed_pipeline, &Breakdown::bubble,
+        &Breakdown::host})
     parts.*part = Duration{static_cast<std::int64_t>(static_cast<double>((parts.*part).count()) *
                                                      std::min(share, 1.0))};
   parts.exposed_data = {};
@@ -160,13 +162,22 @@ std::vector<std::string> cluster_sources(const Scenario& scenario) {
   return sources;
 }
 
+std::vector<std::string> model_notes_of(const Scenario& scenario) {
+  std::vector<std::string> notes = scenario.model.notes;
+  const std::int64_t length = scenario.layout.sequence_length;
+  if (scenario.model.max_sequence > 0 && length > scenario.model.max_sequence)
+    notes.push_back(fmt::format("sequences of {} tokens; {} is published for up to {}", length,
+                                scenario.model.name, scenario.model.max_sequence));
+  return notes;
+}
+
 Provenance provenance_of(const Scenario& scenario) {
   const SimulationOptions& options = scenario.options;
   return {.scenario_path = scenario.path,
           .model_path = scenario.model_path,
           .model_source = scenario.model.source,
           .cluster_path = scenario.cluster_path,
-          .model_notes = scenario.model.notes,
+          .model_notes = model_notes_of(scenario),
           .cluster_sources = cluster_sources(scenario),
           .device_origin = scenario.cluster.device().origin,
           .window = window_of(scenario),
@@ -191,15 +202,20 @@ bool Report::fits() const {
 bool Report::memory_in_doubt() const {
   const StageMemory& worst = worst_memory();
   return fits() && memory_error &&
-         worst.total > most_within(memory_error->fraction, worst.capacity);
+         worst.needed() > most_within(memory_error->fraction, worst.capacity);
 }
 
 std::optional<double> Report::fits_chance() const {
   if (!memory_error || memory_error->excess.empty()) return std::nullopt;
   const StageMemory& worst = worst_memory();
-  return chance_to_fit(
-      *memory_error,
-      static_cast<double>(worst.capacity.count()) / static_cast<double>(worst.total.count()) - 1);
+  return chance_to_fit(*memory_error, static_cast<double>(worst.capacity.count()) /
+                                              static_cast<double>(worst.needed().count()) -
+                                          1);
+}
+
+bool Report::fits_by_retries() const {
+  return fits() && std::any_of(memory.begin(), memory.end(),
+                               [](const StageMemory& m) { return m.fits_by_retries(); });
 }
 
 std::optional<MemoryRange> Report::memory_range() const {
@@ -226,6 +242,8 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan, PlanMemory
   Report report;
   add_identity(report, scenario, plan);
   report.expert_load = expert_load_of(scenario, plan.layout);
+  report.software = software_of(scenario);
+  report.import_notes = scenario.notes;
   report.followed = scenario.followed;
   report.memory = memory.stages(scenario.cluster);
   const auto worst =
@@ -233,7 +251,9 @@ Report make_memory_report(const Scenario& scenario, const Plan& plan, PlanMemory
                        [](const auto& a, const auto& b) { return a.total < b.total; });
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
   if (const std::optional<MemoryErrors> errors = shipped_memory_errors())
-    report.memory_error = errors->of(scenario.framework.name, plan.layout.schedule);
+    report.memory_error =
+        errors->of(scenario.framework.name, plan.layout.schedule,
+                   memory_kinds(scenario.framework.name, plan.layout, scenario.model));
   return report;
 }
 
@@ -315,10 +335,11 @@ std::string host_does_not_fit_text(const Report& report) {
 }  // namespace
 
 std::string does_not_fit_text(const Report& report, const Scenario& scenario) {
-  return does_not_fit_text(report, scenario.model, scenario.cluster);
+  return does_not_fit_text(report, scenario, scenario.cluster);
 }
 
-std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster) {
+std::string does_not_fit_text(const Report& report, const Scenario& scenario,
+                              const Cluster& cluster) {
   const StageMemory& worst = report.worst_memory();
   if (worst.total <= worst.capacity) return host_does_not_fit_text(report);
   std::string text = fmt::format(
@@ -341,7 +362,12 @@ std::string does_not_fit_text(const Report& report, const Model& model, const Cl
                     [](const StageMemory& stage) { return !stage.fits(); }));
   text += fmt::format("  {} of {} stage{} too large\n", over, report.memory.size(),
                       plural(report.memory.size()));
-  for (const std::string& hint : memory_hints(model, report.layout, cluster))
+  constexpr double worth_saying = 0.05;
+  if (const std::optional<double> chance = report.fits_chance(); chance && *chance >= worth_saying)
+    text += fmt::format("  this is within the error of the forecast: {:.0f} % of such runs fit\n",
+                        100 * *chance);
+  for (const std::string& hint :
+       memory_hints(scenario.model, scenario.framework.name, report.layout, cluster))
     text += "  try: " + hint + '\n';
   return text;
 }

@@ -10,6 +10,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/plan/whole_groups.hpp"
 #include "sim/report/memory_error.hpp"
+#include "sim/report/software.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/servers/server_run.hpp"
@@ -138,6 +139,8 @@ struct Report {
   std::optional<MemoryError> memory_error;  // of the forecast; nothing: no figures are shipped
   std::vector<WhatIf> what_if;              // largest gain first
   std::vector<Unvalidated> not_validated;
+  std::optional<Software> software;      // nothing: the report is of no scenario
+  std::vector<Note> import_notes;        // of the import that the scenario was written by
   std::vector<Followed> followed;        // what followed a knob
   std::vector<UnmovedChange> unmoved;    // what-ifs that do not move the step
   std::optional<Provenance> provenance;  // of a report with times
@@ -145,6 +148,8 @@ struct Report {
   std::uint64_t seed = 0;
   SimulationStats stats;
   bool fits() const;
+  // It fits, with an allocator that fills the device and returns segments, whenever it has to.
+  bool fits_by_retries() const;
   int idle_gpus_per_node() const { return room.gpus - gpus_per_node; }
   Bytes memory_left() const { return worst_memory().capacity - worst_memory().total; }
   // It fits, but by less than the error of the forecast.
@@ -189,7 +194,9 @@ std::string memory_csv(const Report& report);
 std::string memory_markdown(const Report& report);
 // The answer when memory does not fit: which stage, which category, by how much, what would help.
 // Of the report it reads the layout, the device's name and the memory.
-std::string does_not_fit_text(const Report& report, const Model& model, const Cluster& cluster);
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
+// The same on another cluster than the scenario's.
+std::string does_not_fit_text(const Report& report, const Scenario& scenario,
+                              const Cluster& cluster);
 
 }  // namespace sim

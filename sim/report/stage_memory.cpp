@@ -59,19 +59,19 @@ const CachedMemory& PlanMemory::unbounded(std::size_t program) {
 CachedMemory PlanMemory::held(std::size_t program, Bytes room) {
   const CachedMemory& free = unbounded(program);
   if (free.reserved <= room) return free;
-  const CachedMemory within = cached_memory(plan_.memory_programs()[program], room);
-  return within.fits ? within : free;
+  return cached_memory(plan_.memory_programs()[program], room);
 }
 
 void PlanMemory::add_fragments(std::size_t program, StageMemory& stage) {
   const Bytes room = stage.capacity - stage.reserved;
-  // Where the tensors alone are too many, what is asked is what they would take.
-  const CachedMemory taken = stage.use.peak > room ? unbounded(program) : held(program, room);
+  const CachedMemory taken = held(program, room);
   const Allocation& allocation = plan_.memory_programs()[program].allocation;
   if (allocation.separate_gradients && plan_.layout.data_parallel == 1)
     leave_out_gradients(stage.use, taken.allocated);
   stage.fragments = std::max(Bytes{}, taken.reserved - stage.use.peak);
   stage.retries = taken.retries;
+  stage.kept = taken.kept;
+  if (allocation.copies_gathered || allocation.flat_parameters) stage.allocated = taken.allocated;
 }
 
 std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommunicators* known) {
@@ -86,7 +86,9 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
                      .reserved = device.reserved + communicators.of_stage(program.stage),
                      .fragments = {},
                      .retries = 0,
+                     .kept = {},
                      .replayed = plan_.caching_allocator,
+                     .allocated = {},
                      .total = {},
                      .capacity = device.memory,
                      .peak_operator = {},

@@ -1,6 +1,7 @@
 // Memory of every pipeline stage of a plan on a machine.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,13 @@ struct StageMemory {
   Bytes reserved{};   // the device's own: context, communication library, workspaces
   Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
   int retries = 0;    // of that allocator in a step; what they cost is not in any time
+  // Where segments were returned to the device: what could not be, at most, with what was asked
+  // for.
+  Bytes kept{};
   bool replayed = false;
+  // What the replayed allocator had in use, where the framework has tensors that are not in the
+  // plan: of FSDP the buffers of gathers, beside the parameters. Else no more than the peak.
+  Bytes allocated{};
   Bytes total{};  // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
@@ -33,8 +40,12 @@ struct StageMemory {
            (disk_capacity == Bytes{} || host.disk <= disk_capacity);
   }
   bool fits() const { return total <= capacity && fits_host(); }
+  // It fits, but the allocator fills the device and returns segments, whenever it has to.
+  bool fits_by_retries() const { return fits() && kept > Bytes{}; }
+  // What has to fit: without what an allocator at its limit would return.
+  Bytes needed() const { return fits_by_retries() ? std::max(use.peak, kept) + reserved : total; }
   // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
-  Bytes max_allocated() const { return use.peak; }
+  Bytes max_allocated() const { return std::max(use.peak, allocated); }
   Bytes max_reserved() const { return use.peak + fragments; }
 };
 
@@ -47,8 +58,7 @@ class PlanMemory {
   // Of every stage the worst program. Needs no simulation. `known`: of communicators, where many
   // plans are asked about on one cluster.
   std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known = nullptr);
-  // What the allocator takes for a program of Plan::memory_programs() on a device that has `room`;
-  // on one that has room for all, where that is too little.
+  // What the allocator takes for a program of Plan::memory_programs() on a device that has `room`.
   CachedMemory held(std::size_t program, Bytes room);
 
  private:

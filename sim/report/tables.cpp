@@ -79,6 +79,7 @@ std::vector<Row> rows_of(const Report& report) {
   for (const WhatIf& entry : report.what_if)
     rows.push_back(
         {fmt::format("what_if.{}", word(entry.resource)), real(in_seconds(entry.step_time)), "s"});
+  if (report.software) rows.push_back({"software", software_line(*report.software), ""});
   for (const Unvalidated& part : report.not_validated)
     rows.push_back({"not_validated", part.what + ' ' + part.name, ""});
   return rows;

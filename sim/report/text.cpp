@@ -44,6 +44,16 @@ std::string batch_line(const Report& report) {
                      word(l.gradient_dtype), word(l.reduce_dtype));
 }
 
+void add_software(Page& page, const Report& report) {
+  if (!report.software) return;
+  for (const std::string& line :
+       wrapped("software: " + software_line(*report.software), page_width))
+    page.line(line);
+  for (const std::string& difference : software_differences(*report.software))
+    for (const std::string& line : wrapped(difference, page_width - 2))
+      page.line("  " + page.paint("2", line));
+}
+
 void add_unvalidated(Page& page, const Report& report) {
   for (const std::string& line : wrapped(unvalidated_line(report.not_validated), page_width))
     page.line(page.paint("1;33", line));
@@ -73,6 +83,7 @@ void add_crossing(Page& page, const Report& report) {
 
 const char* fit_text(const Report& report) {
   if (!report.fits()) return "DOES NOT FIT";
+  if (report.fits_by_retries()) return "fits only with the allocator's retries";
   return report.memory_in_doubt() ? "may not fit" : "fits";
 }
 
@@ -83,8 +94,9 @@ void add_interval(Page& page, const Report& report, const TimeInterval& interval
       "  {:<20}{:<24}{:<20}{}",
       range_text(interval.shortest(report.step_time), interval.longest(report.step_time)),
       fmt::format("{} to {}", significant(rate / interval.high), significant(rate / interval.low)),
+      // No step is faster than the peak.
       fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
-                  100 * report.mfu / interval.low),
+                  std::max(100 * report.mfu, std::min(100.0, 100 * report.mfu / interval.low))),
       interval.own_runs > 0 ? fmt::format("{:.0f} %, anchored on {} run{}", 100 * interval.level,
                                           interval.own_runs, interval.own_runs == 1 ? "" : "s")
                             : fmt::format("{:.0f} % of such runs", 100 * interval.level)));
@@ -104,6 +116,7 @@ void add_headline(Page& page, const Report& report) {
                         nodes_line(report)));
   page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
+  add_software(page, report);
   for (const std::string& text : load_lines(report))
     for (const std::string& line : wrapped(text, page_width))
       page.line(line);
@@ -178,6 +191,7 @@ void add_breakdown(Page& page, const Report& report) {
                fmt::format("mean of {}; the parts sum to the step exactly", grouped(report.ranks)));
   constexpr int cells = 50;
   for (const BreakdownField& field : breakdown_fields) {
+    if (!field.shows(report.breakdown)) continue;
     const Duration part = report.breakdown.*field.member;
     const double share = ratio(part, report.step_time);
     page.line(fmt::format("  {:<18}{:>10}  {:>5.1f} %  {}", field.title, precise(part), 100 * share,
@@ -210,14 +224,21 @@ void add_host_memory(Page& page, const Report& report) {
 
 void add_stages(Page& page, const Report& report) {
   page.heading("Pipeline stages", "time in % of the step, memory in GiB");
-  page.line(fmt::format("  {:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}   {:>8}  {}", "stage",
-                        "compute", "tensor", "data", "pipeline", "bubble", "host", "memory",
-                        "of device"));
+  std::string heads = fmt::format("  {:>5}", "stage");
+  for (const BreakdownField& field : breakdown_fields)
+    if (field.shows(report.breakdown)) {
+      constexpr std::string_view exposed = "exposed ";
+      heads += fmt::format(" {:>9}", field.title.starts_with(exposed)
+                                         ? field.title.substr(exposed.size())
+                                         : field.title);
+    }
+  page.line(heads + fmt::format("   {:>8}  {}", "memory", "of device"));
   for (std::size_t i = 0; i < report.stage_breakdown.size(); ++i) {
     std::string row = fmt::format("  {:>5}", i);
     for (const BreakdownField& field : breakdown_fields)
-      row += fmt::format(" {:>9.1f}",
-                         100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
+      if (field.shows(report.breakdown))
+        row += fmt::format(" {:>9.1f}",
+                           100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
     const StageMemory& memory = report.memory[i];
     const double used = memory.total.gib() / memory.capacity.gib();
     row += fmt::format("   {:>8.1f}  {}{}", memory.total.gib(),
@@ -227,8 +248,37 @@ void add_stages(Page& page, const Report& report) {
   }
 }
 
+void add_unlike(Page& page, const MemoryError& error) {
+  if (error.unlike.empty()) return;
+  std::string names;
+  for (const std::string& name : error.unlike)
+    names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& line :
+       wrapped("! memory not validated: no run whose memory was measured has " + names, page_width))
+    page.line(page.paint("33", line));
+}
+
+// An allocator that fills the device: what it cannot return is what has to fit.
+void add_retries(Page& page, const Report& report) {
+  int retries = 0;
+  for (const StageMemory& stage : report.memory)
+    retries = std::max(retries, stage.retries);
+  if (!report.fits_by_retries() && retries == 0) return;
+  page.line(
+      fmt::format("  allocator's retries {:>8} a step; each synchronises the device, which is "
+                  "not in the forecast",
+                  grouped(static_cast<std::uint64_t>(retries))));
+  const StageMemory& worst = report.worst_memory();
+  if (!worst.fits_by_retries()) return;
+  page.line(page.paint(
+      "33", fmt::format("! fits only with retries: {:.2f} GiB cannot be returned, the rest up to "
+                        "{:.2f} is cached",
+                        worst.needed().gib(), worst.total.gib())));
+}
+
 void add_memory_left(Page& page, const Report& report) {
-  const Bytes left = report.memory_left();
+  const StageMemory& worst = report.worst_memory();
+  const Bytes left = worst.capacity - worst.needed();
   const MemoryError& error = *report.memory_error;
   const bool doubt = report.memory_in_doubt();
   std::string about =
@@ -237,7 +287,7 @@ void add_memory_left(Page& page, const Report& report) {
   if (const std::optional<double> chance = report.fits_chance())
     about += fmt::format(": {:.0f} % of such runs fit", 100 * *chance);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB  {:>5.1f} %  {}", "left", left.gib(),
-                        100 * left.gib() / report.worst_memory().capacity.gib(),
+                        100 * left.gib() / worst.capacity.gib(),
                         page.paint(doubt ? "31" : "2", about)));
 }
 
@@ -257,7 +307,9 @@ void add_memory(Page& page, const Report& report) {
     const Bytes bytes = worst.use.at_peak[static_cast<std::size_t>(category.value)];
     if (bytes.count() > 0) row(title_of(category.text), bytes);
   }
-  if (worst.fragments.count() > 0) row("allocator's fragments", worst.fragments);
+  const Bytes buffers = worst.max_allocated() - worst.use.peak;
+  if (buffers.count() > 0) row("buffers of gathers", buffers);
+  if (worst.fragments > buffers) row("allocator's fragments", worst.fragments - buffers);
   row("reserved by device", worst.reserved);
   row("total", worst.total);
   page.line(fmt::format("  {:<20}{:>8.2f} GiB", "capacity", worst.capacity.gib()));
@@ -267,15 +319,8 @@ void add_memory(Page& page, const Report& report) {
                                     "{:.2f} max reserved",
                                     worst.max_allocated().gib(), worst.max_reserved().gib())));
   if (report.fits() && report.memory_error) add_memory_left(page, report);
-  int retries = 0;
-  for (const StageMemory& stage : report.memory)
-    retries = std::max(retries, stage.retries);
-  if (retries > 0) {
-    page.line(
-        fmt::format("  allocator's retries {:>8} a step; each synchronises the device, which is "
-                    "not in the forecast",
-                    grouped(static_cast<std::uint64_t>(retries))));
-  }
+  if (report.memory_error) add_unlike(page, *report.memory_error);
+  add_retries(page, report);
   add_host_memory(page, report);
 }
 
@@ -368,6 +413,7 @@ std::string memory_table(const Report& report, TextStyle style) {
                                         grouped(report.ranks), report.device)));
   page.line(layout_text(report.layout, LayoutForm::sentence));
   page.line(batch_line(report));
+  add_software(page, report);
   add_unvalidated(page, report);
   add_notes(page, report);
   page.heading("Stages", "GiB at the peak of each stage");

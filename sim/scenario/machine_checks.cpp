@@ -38,12 +38,38 @@ void check_formats(const Layout& layout, const Device& device, const Layered& se
     check("activation_dtype", layout.activation_dtype);
 }
 
+// check_mxfp8_support of Transformer Engine (pytorch/quantization.py): compute capability 10;
+// torchao asks for the same (prototype/mx_formats). AMD's: gfx950, which is CDNA 4.
+void check_micro_scaling(const Layout& layout, const Model& model, const Device& device,
+                         const Layered& section) {
+  const std::string_view allowed = formats_without_mxfp8(layout, model.execution, device);
+  if (allowed.empty()) return;
+  section.problem(
+      "fp8",
+      fmt::format("fp8 {} is MXFP8, which needs Blackwell (compute capability 10) or CDNA "
+                  "4; the {} is of {}; allowed: {}",
+                  word(model.execution.eight_bit), device.name, word(device.generation), allowed));
+}
+
 }  // namespace
+
+std::string_view formats_without_mxfp8(const Layout& layout, const Execution& runs,
+                                       const Device& device) {
+  const bool transformer_engine = runs.eight_bit == EightBit::transformer_engine_mxfp8;
+  if (layout.compute_dtype != DType::fp8) return {};
+  if (!transformer_engine && runs.eight_bit != EightBit::torchao_mxfp8) return {};
+  if (device.generation == Generation::blackwell || device.generation == Generation::cdna4)
+    return {};
+  return transformer_engine
+             ? "transformer_engine, transformer_engine_tensorwise, transformer_engine_blockwise"
+             : "torchao, torchao_rowwise";
+}
 
 void check_kernels(const Layout& layout, const Model& model, const Device& device,
                    const Layered& top) {
   check_formats(layout, device, top.section("layout"));
   check_attention(layout, device, top.section("layout"));
+  check_micro_scaling(layout, model, device, top.section("framework"));
   check_eight_bit_attention(model, device, top.section("framework"));
 }
 

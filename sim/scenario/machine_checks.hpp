@@ -2,6 +2,8 @@
 // keys.
 #pragma once
 
+#include <string_view>
+
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 #include "sim/scenario/layered.hpp"
@@ -9,7 +11,12 @@
 
 namespace sim {
 
-// Rates of the attention kernels. `top`: of the scenario.
+// formats_without_mxfp8 is what framework.fp8 may be in the place of MXFP8 on a device that does
+// not have it; empty: it has, or the job does not ask.
+std::string_view formats_without_mxfp8(const Layout& layout, const Execution& runs,
+                                       const Device& device);
+
+// MXFP8, and rates of the attention kernels. `top`: of the scenario.
 void check_kernels(const Layout& layout, const Model& model, const Device& device,
                    const Layered& top);
 // What lies on the host. `section`: the layout.

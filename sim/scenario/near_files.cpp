@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/base/near_names.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/data_folder.hpp"
 
 namespace sim {
@@ -25,6 +26,15 @@ std::vector<std::string> files_of(const fs::path& folder) {
   return names;
 }
 
+// Of the names of shipped files.
+std::string near_shipped(const fs::path& wanted, const std::string& kind) {
+  if (kind.empty()) return {};
+  const std::vector<std::string> shipped = data_files(kind);
+  const std::vector<std::string_view> names{shipped.begin(), shipped.end()};
+  if (near_names(wanted.filename().string(), names).empty()) return {};
+  return "; of the shipped ones, " + choices_text(wanted.filename().string(), names);
+}
+
 }  // namespace
 
 std::string near_files_text(const std::string& path, const std::string& kind) {
@@ -38,7 +48,7 @@ std::string near_files_text(const std::string& path, const std::string& kind) {
   if (!fs::is_directory(folder, ignored)) return "; there is no folder " + folder.string();
   const std::vector<std::string> names = files_of(folder);
   const std::vector<std::string_view> candidates{names.begin(), names.end()};
-  if (near_names(wanted.filename().string(), candidates).empty()) return {};
+  if (near_names(wanted.filename().string(), candidates).empty()) return near_shipped(wanted, kind);
   return "; " + choices_text(wanted.filename().string(), candidates);
 }
 

@@ -23,8 +23,11 @@ void set_factors(const TimeErrors& errors, Scenario& scenario) {
 }
 
 JobTraits traits_of(const Scenario& scenario, const StepShares& shares) {
-  return traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster,
-                   shares);
+  JobTraits traits =
+      traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster, shares);
+  for (const Note& note : scenario.notes)
+    if (note.unmodelled) traits.unmodelled.push_back(note.key);
+  return traits;
 }
 
 void add_anchor(const Layered& simulation, Scenario& scenario) {

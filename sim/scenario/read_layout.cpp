@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "sim/base/rounding.hpp"
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/layout/layout_fields.hpp"
 #include "sim/scenario/renamed_keys.hpp"
 
@@ -156,22 +157,26 @@ bool is_plain(const LayoutField& field) {
   return field.key.path.find('.') == std::string::npos;
 }
 
+Followed note_of(const Preset& preset, const LayoutDefault& row, std::string from, std::string to) {
+  return {fmt::format("layout.{}", row.key), std::move(from), std::move(to),
+          fmt::format("{} ({})", text_of(preset), row.why), true};
+}
+
 // What a preset sets of keys that a file may leave open.
 class PresetFiller {
  public:
   explicit PresetFiller(const Preset& preset) : preset_{preset} {}
 
+  // Of a scenario.
+  void fill(const LayoutField& field, Layout& layout) {
+    fill(field, layout, [&](const LayoutDefault& row) {
+      return row.key == message_overlap_key || preset_.fills_scenarios();
+    });
+  }
   // `said`: keys that are known already, which only fixed defaults change.
   void fill(const LayoutField& field, const std::set<std::string_view>& said, Layout& layout) {
-    const std::string before = value_text(layout, field);
-    for (const LayoutDefault& row : preset_.layout) {
-      if (row.key != field.key.path || (said.contains(row.key) && !row.fixed)) continue;
-      row.set(layout);
-      if (value_text(layout, field) != before)
-        filled_[std::string{row.key}] = {fmt::format("layout.{}", row.key), before,
-                                         value_text(layout, field),
-                                         fmt::format("{} ({})", text_of(preset_), row.why), true};
-    }
+    fill(field, layout,
+         [&](const LayoutDefault& row) { return row.fixed || !said.contains(row.key); });
   }
   void forget(const std::string& key) { filled_.erase(key); }
   void forget_overlaps() {
@@ -183,6 +188,17 @@ class PresetFiller {
   }
 
  private:
+  template <class Takes>
+  void fill(const LayoutField& field, Layout& layout, Takes takes) {
+    const std::string before = value_text(layout, field);
+    for (const LayoutDefault& row : preset_.layout) {
+      if (row.key != field.key.path || !takes(row)) continue;
+      row.set(layout);
+      if (value_text(layout, field) != before)
+        filled_[std::string{row.key}] = note_of(preset_, row, before, value_text(layout, field));
+    }
+  }
+
   const Preset& preset_;
   std::map<std::string, Followed, std::less<>> filled_;
 };
@@ -347,16 +363,21 @@ bool splits_by_stage(const Layered& section) {
   return section.has("layers_per_stage") && !section.overridden("layers_per_chunk");
 }
 
+bool says_message_overlap(const Layered& section) {
+  return section.scalar_holder("overlap") != nullptr || section.object("overlap").has("pipeline");
+}
+
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset) {
   LayoutText text;
   PresetFiller filler{preset};
   for (const LayoutField& field : layout_fields()) {
     if (field.set_default) field.set_default(text.layout, runs);
-    if (preset.fills_scenarios()) filler.fill(field, {}, text.layout);
+    filler.fill(field, text.layout);
     if (is_plain(field) && read_field(section, field, text)) filler.forget(field.key.path);
   }
   text.has_data_parallel = section.has("data_parallel");
   text.has_sequence_length = section.has("sequence_length");
+  text.has_message_overlap = says_message_overlap(section);
   section.require("global_batch");
   read_placement(section, text);
   read_overlap(section, runs, filler, text);
@@ -383,6 +404,17 @@ LayoutText read_layout(const Layered& section, const Execution& runs, const Pres
   read_split(section, text);
   filler.tell(text.followed);
   return text;
+}
+
+void fill_message_overlap(const Preset& preset, LayoutText& text) {
+  if (text.has_message_overlap) return;
+  std::erase_if(text.followed, [&](const Followed& note) {
+    return note.is_default && note.key == fmt::format("layout.{}", message_overlap_key);
+  });
+  const std::string before = value_text(Layout{}, layout_field(message_overlap_key));
+  if (const LayoutDefault* row = set_message_overlap(preset, text.layout))
+    text.followed.push_back(
+        note_of(preset, *row, before, value_text(text.layout, layout_field(message_overlap_key))));
 }
 
 void spread_layers(const LayoutText& text, int layers, const Layered& section, Layout& layout) {

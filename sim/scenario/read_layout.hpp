@@ -19,6 +19,7 @@ struct LayoutText {
   Layout layout;
   bool has_data_parallel = false;
   bool has_sequence_length = false;
+  bool has_message_overlap = false;
   // How the layers are spread over the model chunks: one of these, or none for an even split.
   std::vector<int> chunks;         // layers_per_chunk: a list
   std::vector<int> stages;         // layers_per_stage: a list
@@ -30,8 +31,12 @@ struct LayoutText {
 // other.
 bool splits_by_stage(const Layered& section);
 
-// What the file leaves open is that of `preset`, if it fills scenarios, else of layout_fields().
-// What the preset sets and differs from the latter is told in LayoutText::followed.
+// Whether it says overlap.pipeline, alone or with all of overlap in one word.
+bool says_message_overlap(const Layered& section);
+
+// What the file leaves open is that of `preset`, if it fills scenarios, else of layout_fields(),
+// but for overlap.pipeline, which is always the preset's. What the preset sets and differs from the
+// latter is told in LayoutText::followed.
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset);
 
 // A table of runs has a layout already. `said`: keys that its cells speak of. Of the others, those
@@ -43,6 +48,10 @@ struct LayoutBase {
 // What `section` says on top of that; what neither says is the preset's.
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset,
                        const LayoutBase& base);
+
+// What a file leaves open of overlap.pipeline is the preset's for the schedule: asked again when
+// the schedule or the stages have changed. Tells it in LayoutText::followed.
+void fill_message_overlap(const Preset& preset, LayoutText& text);
 
 // Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records
 // problems at the keys of `section`.

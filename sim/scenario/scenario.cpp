@@ -9,6 +9,7 @@
 
 #include "sim/base/rounding.hpp"
 #include "sim/collective/load_cluster.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
@@ -42,13 +43,15 @@ struct ClusterText {
 };
 
 // The path at `key` of `holder`: relative to the scenario file, or in --set (`by_hand`) to where
-// the user stands.
-// `kind`: the folder of shipped files of its kind.
+// the user stands; where no such file is, that of the shipped one of this name.
+// `kind`: the folder of shipped files of its kind; empty: there are none.
 std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
                             const std::string& scenario_path, const std::string& kind) {
   const std::string text = holder.text(key);
   std::string path = by_hand ? text : resolve_path(scenario_path, text);
   std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    if (std::string shipped = shipped_file(kind, text); !shipped.empty()) return shipped;
   if (key == "model" && !text.empty() && std::filesystem::is_directory(path, ignored)) {
     // A folder as Hugging Face's tools write it.
     path = (std::filesystem::path{path} / "config.json").string();
@@ -102,7 +105,8 @@ void keep_gpus(const Layered& top, const Layered& section, const std::string& sc
   if (!nodes || !own || section.overridden("nodes") || section.overridden("gpus")) return;
   try {
     const NodeRoom room = room_of(Cluster::load(text.path));
-    const Cluster before = Cluster::load(resolve_path(scenario_path, *own), text.nodes);
+    const Cluster before =
+        Cluster::load(referenced_file(scenario_path, *own, "topologies"), text.nodes);
     if (room.gpus == before.node_gpus()) return;
     const int gpus = text.use.gpus > 0 ? text.use.gpus : before.gpus();
     const int now = nodes_for(room, gpus);
@@ -328,9 +332,13 @@ void complete_layout(LayoutState state, int gpus, const Model& model, const Clus
                      LayoutText& text) {
   if (state == LayoutState::open) {
     forget_parallelism(text.layout, gpus);
+    fill_message_overlap(preset, text);
     return sources.finish();
   }
-  if (knob_is_set(sources.top())) follow_knobs(text, model, gpus, cluster.gpus_per_node(), section);
+  if (knob_is_set(sources.top())) {
+    follow_knobs(text, model, gpus, cluster.gpus_per_node(), section);
+    fill_message_overlap(preset, text);
+  }
   fill_data_parallel(text, cluster, gpus, section);
   sources.finish();
   spread_layers(text, static_cast<int>(model.layers.size()), section, text.layout);
@@ -388,6 +396,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
   LayoutText text = read_layout(layout_section, framework.execution, preset);
   find_lengths(layout_section, path, text.layout);
+  std::vector<Note> notes = read_notes(top);
+  CarriedSettings carried = read_carried(top);
   const FlopConvention flops{top.section("flops").word_or("attention", AttentionFlops::full)};
   const Layered training_section = top.section("training");
   Training training = read_training(training_section);
@@ -433,7 +443,9 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                 .faults = trouble.faults,
                 .flops = flops,
                 .training = std::move(training),
-                .followed = std::move(followed)};
+                .followed = std::move(followed),
+                .notes = std::move(notes),
+                .carried = std::move(carried)};
   if (!anchor_path.empty()) add_anchor(simulation_section, made);
   sources.finish();
   return made;

@@ -13,6 +13,7 @@
 #include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
 #include "sim/scenario/followed.hpp"
+#include "sim/scenario/imported_facts.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {
@@ -55,6 +56,9 @@ struct Scenario {
   Training training;  // of `stepcast run`; a forecast does not depend on it
   // What followed the knobs of `overrides`, or was filled in by the preset, in order.
   std::vector<Followed> followed{};
+  // Of the import that the file was written by: keys `notes` and `carried`.
+  std::vector<Note> notes{};
+  CarriedSettings carried{};
 };
 
 // Reads a scenario file. `overrides` are "section.key=value" (of --set); they win over the file,

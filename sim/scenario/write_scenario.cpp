@@ -4,13 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "sim/base/check.hpp"
 #include "sim/config/yaml_text.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scenario/framework_values.hpp"
 #include "sim/scenario/layout_values.hpp"
-#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -122,45 +123,14 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
   out.add("name", preset != nullptr ? word(preset->name) : word(framework.name));
   if (preset != nullptr && !preset->version.empty())
     out.add("version", yaml_quoted(std::string{preset->version}));
-  out.add("layer_norm", word(framework.layer_norm));
-  out.add("qkv", word(framework.qkv));
-  out.add("rms_norm", word(framework.rms_norm));
-  out.add("rotary", word(framework.rotary));
-  out.add("gate", word(framework.gate));
-  out.add("softmax", word(framework.softmax));
-  out.add("loss", word(framework.loss));
-  out.add("key_heads", word(framework.key_heads));
-  out.add("optimizer", word(framework.optimizer));
-  out.add("token_collectives", word(framework.token_collectives));
-  out.add("weight_gathers", word(framework.weight_gathers));
-  out.add(renamed_key("framework", "eight_bit").now, word(framework.execution.eight_bit));
-  out.add("context", word(framework.execution.context));
-  const Execution bare =
-      (preset != nullptr ? preset->framework : framework_of(framework.name)).execution;
-  if (framework.execution.eight_bit_attention != bare.eight_bit_attention)
-    out.add("fp8_attention", word(framework.execution.eight_bit_attention));
-  if (framework.execution.experts != bare.experts)
-    out.add("experts", word(framework.execution.experts));
-  if (framework.execution.expert_rows != bare.expert_rows)
-    out.add("expert_rows", framework.execution.expert_rows);
-  out.add("gradient_placeholders", word(framework.execution.gradient_placeholders));
-  out.add("gradient_buckets", word(framework.execution.gradient_buckets));
-  out.add("keeps_intermediates", framework.keeps_intermediates);
-  if (framework.host_issue)
-    out.add("host_issue", fmt::format("{} ps", framework.host_issue->count()));
-  out.add("host_calls", framework.host_calls);
-  if (framework.host_update != framework_of(framework.name).host_update)
-    out.add("host_update", yaml_bandwidth(framework.host_update));
-  out.add("joint_gate", framework.joint_gate);
-  out.add("accuracy", framework.accuracy);
-  for (const ExecutionSwitch& item : execution_switches) {
-    const RenamedKey key = renamed_key("framework", item.key);
-    out.add(key.now, framework.execution.*item.member != key.inverted);
-  }
-  if (framework.execution.max_split_size.count() > 0)
-    out.add("max_split_size", fmt::format("{} B", framework.execution.max_split_size.count()));
-  out.add("held_logits", framework.execution.held_logits);
-  out.add("loss_metrics", framework.execution.loss_metrics);
+  // What few jobs have otherwise than their framework does is left out where it is the same.
+  constexpr std::array rare{"fp8_attention", "experts", "expert_rows", "host_update"};
+  const auto bare =
+      framework_values(preset != nullptr ? preset->framework : framework_of(framework.name));
+  for (const auto& entry : framework_values(framework))
+    if (std::ranges::find(rare, entry.first) == rare.end() ||
+        std::ranges::find(bare, entry) == bare.end())
+      out.add(entry.first, entry.second);
 }
 
 // A number alone is a constant rate; else what has an effect.
@@ -261,6 +231,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   out.section("flops");
   out.add("attention", word(scenario.flops.attention));
   write_training(scenario.training, folder, out);
+  out.raw(imported_facts_yaml(scenario.notes, scenario.carried));
   return out.take();
 }
 

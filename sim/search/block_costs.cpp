@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/engine/host_issue.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/search/walk.hpp"
 
@@ -133,7 +134,7 @@ class Reader {
     const Walk path = walk(
         program_, run.first, run.last, data, [&](std::uint32_t op) { return time_of(op); },
         overlaps);
-    costs.launches += launches(run);
+    count_launches(run, costs);
     add_kernels(run, costs);
     // Selective recomputation stands in the middle of a backward pass, and is part of it.
     const bool within_backward = run.pass == Pass::recompute && costs.backward > 0;
@@ -183,13 +184,13 @@ class Reader {
     }
   }
 
-  std::int64_t launches(const PassRun& run) const {
-    std::int64_t count = 0;
+  void count_launches(const PassRun& run, BlockCosts& costs) const {
+    CallParts parts{program_};
     for (std::uint32_t op = run.first; op < run.last; ++op) {
+      const bool part = parts.is_part(op);
       if (may_be_missing(program_.action[op])) continue;
-      count += runs_kernel(program_.kind[op]) ? program_.kernels[program_.work[op]].launches : 1;
+      (part ? costs.parts : costs.launches) += launches_of(program_, op);
     }
-    return count;
   }
 
   std::int64_t end_of_input_gradient(const PassRun& run, const Walk& path) const {

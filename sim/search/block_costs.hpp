@@ -23,6 +23,7 @@ struct BlockCosts {
   std::int64_t kernels = 0;        // of all passes, without what they wait for
   std::int64_t persistent = 0;     // those of them that leave no room to communication
   std::int64_t launches = 0;       // kernels and collectives that the host issues in all passes
+  std::int64_t parts = 0;          // beside them, what it issues as parts of a call (CallParts)
   // Bytes of activations: what a pass leaves behind, and the most it has beside what was there.
   std::int64_t forward_left = 0, forward_most = 0;
   std::int64_t recompute_left = 0, recompute_most = 0;

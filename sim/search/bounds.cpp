@@ -266,13 +266,13 @@ struct Bounds::Parts {
 
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
     const Placement placement{layout};
-    std::vector<std::int64_t> launches(static_cast<std::size_t>(layout.pipeline_parallel), 0);
-    for (std::size_t c = 0; c < chunks.size(); ++c)
-      launches[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
-          chunks[c].launches;
-    const std::int64_t most = *std::max_element(launches.begin(), launches.end());
     if (!options.graph_scope.empty()) return 0;  // some of them are replayed
-    return most * layout.micro_batches() * host_issue_of(options, cluster.device()).count();
+    const HostIssue issue = host_issue_of(options, cluster.device());
+    std::vector<Duration> stages(static_cast<std::size_t>(layout.pipeline_parallel));
+    for (std::size_t c = 0; c < chunks.size(); ++c)
+      stages[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
+          issue.of(chunks[c].launches, false) + issue.of(chunks[c].parts, true);
+    return std::max_element(stages.begin(), stages.end())->count() * layout.micro_batches();
   }
 
   std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout,

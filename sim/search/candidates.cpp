@@ -10,6 +10,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/rounding.hpp"
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/plan.hpp"
@@ -17,6 +18,7 @@
 #include "sim/plan/whole_groups.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/search/framework_space.hpp"
 
 namespace sim {
 namespace {
@@ -92,6 +94,17 @@ class Lister {
   }
 
  private:
+  bool runs(bool (*test)(PresetName, const Layout&), const Layout& layout) const {
+    return !space_.framework || test(*space_.framework, layout);
+  }
+
+  // Beside none and full: what only one framework has is proposed under it alone.
+  bool has_operators() const {
+    const FrameworkSpace* own = space_.framework ? space_of(*space_.framework) : nullptr;
+    return own != nullptr &&
+           std::ranges::find(own->recomputes, Recompute::operators) != own->recomputes.end();
+  }
+
   void refuse(Refusal why) { ++made_.refused[static_cast<std::size_t>(why)]; }
 
   // Whether layout_problems() has anything against splitting the model so.
@@ -252,7 +265,8 @@ class Lister {
 
   bool goes(const ScheduleRules& rules, std::int64_t micro_batches) const {
     if (rules.chunks != RankChunks::one && one_.stages == 1) return false;
-    if (rules.sends_beside && !workload_.overlap_pipeline) return false;
+    if (rules.sends_beside && !specification_.messages_of_preset && !workload_.overlap_pipeline)
+      return false;
     const int runs = one_.stages > 1 ? workload_.pipeline_runs : 1;
     const std::int64_t each = micro_batches / runs;
     return micro_batches % runs == 0 && (!rules.whole_rounds || each % one_.stages == 0) &&
@@ -275,6 +289,7 @@ class Lister {
     const bool unfused = workload_.attention == AttentionKernel::unfused && !model_.is_layer_list;
     std::vector<Recompute> all{Recompute::none};
     if (unfused || !workload_.recompute_modules.empty()) all.push_back(Recompute::selective);
+    if (has_operators()) all.push_back(Recompute::operators);
     all.push_back(Recompute::full);
     std::vector<int> split;
     if (!splits_tokens(one_.tensor)) split.push_back(0);
@@ -304,6 +319,7 @@ class Lister {
     const int replicas = one_.data * one_.context;
     if (workload_.gathers_in_eight_bits() && replicas == 1) return refuse(Refusal::sharding);
     placed_ = layout_of(specification_, one_);
+    if (!runs(runs_pipeline, placed_)) return refuse(Refusal::framework);
     // Whatever the loops above do not know of: sizes beyond all measure, above all.
     if (!layout_problems(placed_, model_).empty()) return refuse(Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
@@ -368,6 +384,10 @@ class Lister {
       placed_.placement = made_.placements[placement];
       placed_.zero_stage = stage;
       placed_.shard_group = group;
+      if (!runs(runs_sharding, placed_)) {
+        refuse(Refusal::framework);
+        continue;
+      }
       for (const int gpus_per_node : gpus_per_node_of(placed_))
         for (const int reshard : reshards)
           for (const int prefetch : prefetches)
@@ -454,6 +474,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.virtual_stages = pipeline.virtual_stages;
   layout.micro_batch = pipeline.micro_batch;
   layout.schedule = pipeline.schedule;
+  if (specification.messages_of_preset) set_message_overlap(*workload.preset, layout);
   layout.recompute = pipeline.recompute;
   layout.recompute_every = pipeline.recompute_every;
   if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();

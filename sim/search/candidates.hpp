@@ -51,7 +51,8 @@ enum class Refusal : std::uint8_t {
   schedule,
   sharding,
   nodes,
-  room
+  room,
+  framework
 };
 constexpr auto words_of(Refusal) {
   return std::array{
@@ -67,9 +68,10 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::sharding,
            "the sharding does not go with the replicas, the schedule or fp8_parameters"},
       Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"},
-      Word{Refusal::room, "gpus_per_node x nodes is less than the GPUs"}};
+      Word{Refusal::room, "gpus_per_node x nodes is less than the GPUs"},
+      Word{Refusal::framework, "search.framework does not run it"}};
 }
-inline constexpr std::size_t refusal_count = 10;
+inline constexpr std::size_t refusal_count = 11;
 
 struct Candidates {
   std::vector<Pipeline> pipelines;

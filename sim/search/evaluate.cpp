@@ -19,6 +19,7 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
   for (const StageMemory& stage : stage_memory(plan, cluster, &memory.communicators)) {
     made.memory = std::max(made.memory, stage.total);
     made.fits = made.fits && stage.fits();
+    made.by_retries = made.by_retries || stage.fits_by_retries();
   }
   if (!made.fits) return made;
   SimulationOptions options = workload.options;
@@ -36,13 +37,15 @@ Evaluation evaluate(const SearchSpecification& specification, const Candidates& 
 }
 
 std::string answer_text(const Evaluation& evaluation) {
-  return fmt::format(R"({{"fits":{},"memory_bytes":{},"step_time_ps":{}}})", evaluation.fits,
-                     evaluation.memory.count(), evaluation.step_time.count());
+  return fmt::format(R"({{"fits":{},"by_retries":{},"memory_bytes":{},"step_time_ps":{}}})",
+                     evaluation.fits, evaluation.by_retries, evaluation.memory.count(),
+                     evaluation.step_time.count());
 }
 
 Evaluation read_evaluation(std::uint32_t index, const ObjectReader& answer) {
   return {.index = index,
           .fits = answer.boolean("fits"),
+          .by_retries = answer.boolean("by_retries"),
           .memory = Bytes{answer.integer("memory_bytes")},
           .step_time = Duration{answer.integer("step_time_ps")}};
 }

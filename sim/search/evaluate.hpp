@@ -21,8 +21,9 @@ namespace sim {
 struct Evaluation {
   std::uint32_t index = 0;  // of the candidate
   bool fits = false;
-  Bytes memory{};        // of the fullest GPU, with what the device keeps for itself
-  Duration step_time{};  // zero where it does not fit: not simulated
+  bool by_retries = false;  // it fits by retries of the allocator (sim/report/stage_memory.hpp)
+  Bytes memory{};           // of the fullest GPU, with what the device keeps for itself
+  Duration step_time{};     // zero where it does not fit: not simulated
   bool operator==(const Evaluation&) const = default;
 };
 

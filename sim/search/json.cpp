@@ -63,7 +63,9 @@ std::string ranked_text(const RankedLayout& one, Bytes capacity) {
   if (one.interval)
     sure = fmt::format("\"step_time_s_low\": {}, \"step_time_s_high\": {}, ",
                        step * one.interval->low, step * one.interval->high);
+  if (one.evaluation.by_retries) sure += "\"fits_by_retries\": true, ";
   if (one.chance_behind) sure += fmt::format("\"first_faster\": {:.4f}, ", *one.chance_behind);
+  if (one.regret) sure += fmt::format("\"regret\": {:.4f}, ", *one.regret);
   return fmt::format(
       "{{\"gpus\": {}, \"gpus_per_node\": {}, \"step_time_s\": {}, \"step_time_ps\": {}, {}"
       "\"tokens_per_s_per_gpu\": {}, "

@@ -15,8 +15,16 @@ void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
   if (!best || faster(other, *best)) best = other;
 }
 
-// Into the fastest `most`, by (step time, index).
-void insert_faster(std::vector<Evaluation>& fastest, const Evaluation& other, int most) {
+// Into the fastest `most`, by (step time, index). Of equal layouts the first stays alone.
+template <class Equal>
+void insert_faster(std::vector<Evaluation>& fastest, const Evaluation& other, int most,
+                   const Equal& equal) {
+  const auto same =
+      std::ranges::find_if(fastest, [&](const Evaluation& one) { return equal(one, other); });
+  if (same != fastest.end()) {
+    if (same->index < other.index) return;
+    fastest.erase(same);
+  }
   fastest.insert(std::lower_bound(fastest.begin(), fastest.end(), other, faster), other);
   if (static_cast<int>(fastest.size()) > most) fastest.pop_back();
 }
@@ -64,12 +72,17 @@ void Ranking::add(const Evaluation& evaluation) {
     if (!closest_ || nearer(evaluation, *closest_)) closest_ = evaluation;
     return;
   }
+  // To the picosecond and the byte: a placement on one node, or a key without an effect here.
+  const auto equal = [&](const Evaluation& a, const Evaluation& b) {
+    return a.step_time == b.step_time && a.memory == b.memory &&
+           gpus_index(a.index) == gpus_index(b.index);
+  };
   if (!leaves_margin(evaluation)) {
-    insert_faster(within_, evaluation, specification_.top);
+    insert_faster(within_, evaluation, specification_.top, equal);
     keep_faster(within_of_gpus_[gpus_index(evaluation.index)], evaluation);
     return;
   }
-  insert_faster(best_, evaluation, specification_.top);
+  insert_faster(best_, evaluation, specification_.top, equal);
   keep_faster(of_gpus_[gpus_index(evaluation.index)], evaluation);
   for (int c = class_of(evaluation.memory); c <= memory_classes; ++c)
     keep_faster(up_to_class_[static_cast<std::size_t>(c)], evaluation);

@@ -26,7 +26,8 @@ class Ranking {
   // Never false for one that is: see BOUNDS.md.
   bool matters(std::uint32_t index, Duration bound, Bytes memory) const;
 
-  // The fastest that leave the margin, by (step time, index).
+  // The fastest that leave the margin, by (step time, index). Of those that are equal to the
+  // picosecond and the byte on as many GPUs, the first alone.
   const std::vector<Evaluation>& best() const { return best_; }
   // The fastest that fit within the margin and are faster than the best; all, where that is empty.
   std::vector<Evaluation> within_margin() const;

@@ -44,6 +44,8 @@ void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cl
   const TimeErrors* errors = time_errors_of(workload.anchored);
   if (!errors) return;
   one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster, shares);
+  for (const Note& note : workload.notes)
+    if (note.unmodelled) one.traits->unmodelled.push_back(note.key);
   one.interval = errors->interval(*one.traits);
 }
 
@@ -55,7 +57,7 @@ std::vector<RankedLayout> ranked_all(const Search& search,
         parts == Parts::shown ? ranked(search, evaluations[i]) : outline(search, evaluations[i]);
   });
   if (parts == Parts::shown)
-    add_chances(time_errors_of(search.specification().workload.anchored), all);
+    weigh_errors(time_errors_of(search.specification().workload.anchored), all);
   return all;
 }
 
@@ -108,8 +110,12 @@ std::string compare(const RankedLayout& first, const RankedLayout& second) {
   std::vector<std::string> differing = differences(first.layout, second.layout);
   add_difference(differing, "gpus_per_node", first.gpus_per_node, second.gpus_per_node);
   std::string text =
-      fmt::format("The second ({}) takes {} more, {:.2f} %.", joined(differing), precise(gap),
-                  100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
+      gap < Duration{}
+          ? fmt::format("The second ({}) is forecast {} shorter, {:.2f} %, but is less sure.",
+                        joined(differing), precise(-gap),
+                        -100 * to_seconds(gap) / to_seconds(first.evaluation.step_time))
+          : fmt::format("The second ({}) takes {} more, {:.2f} %.", joined(differing), precise(gap),
+                        100 * to_seconds(gap) / to_seconds(first.evaluation.step_time));
   if (second.chance_behind)
     text +=
         fmt::format(" The first is faster with a chance of {:.0f} %.", 100 * *second.chance_behind);
@@ -136,7 +142,7 @@ std::string nothing_fits_text(const Search& search) {
       [](const StageMemory& a, const StageMemory& b) { return a.total < b.total; });
   report.worst_stage = static_cast<int>(worst - report.memory.begin());
   return fmt::format("nothing fits; closest is {}\n{}", describe(report.layout),
-                     does_not_fit_text(report, specification.workload.model, cluster));
+                     does_not_fit_text(report, specification.workload, cluster));
 }
 
 std::string order_text(const std::vector<Dimension>& order) {
@@ -213,8 +219,22 @@ const RankedLayout* SearchResult::favourite() const {
   return within_margin.empty() ? nullptr : &within_margin.front();
 }
 
-void add_chances(const TimeErrors* errors, std::vector<RankedLayout>& layouts) {
-  if (!errors || layouts.empty() || !layouts.front().traits) return;
+void weigh_errors(const TimeErrors* errors, std::vector<RankedLayout>& layouts) {
+  const auto has_parts = [](const RankedLayout& one) { return one.traits.has_value(); };
+  if (!errors || layouts.empty() || !std::ranges::all_of(layouts, has_parts)) return;
+  const auto mean_time = [&](const RankedLayout& one) {
+    return to_seconds(one.evaluation.step_time) * errors->mean_factor(*one.traits);
+  };
+  std::ranges::stable_sort(layouts, {}, mean_time);
+  std::vector<JobTraits> traits;
+  std::vector<Duration> times;
+  for (const RankedLayout& one : layouts) {
+    traits.push_back(*one.traits);
+    times.push_back(one.evaluation.step_time);
+  }
+  const std::vector<double> regrets = errors->regrets(traits, times);
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    layouts[i].regret = regrets[i];
   const RankedLayout& first = layouts.front();
   for (std::size_t i = 1; i < layouts.size(); ++i)
     layouts[i].chance_behind =

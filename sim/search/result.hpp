@@ -23,9 +23,10 @@ struct RankedLayout {
   std::optional<TimeInterval> interval{};  // of the step time
   std::optional<JobTraits> traits{};
   std::optional<double> chance_behind{};  // that the first of its list is faster, [0, 1]
-  Duration exposed() const {
-    return breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline;
-  }
+  // What choosing it costs on the average against the truly fastest of the list, of that one's
+  // time.
+  std::optional<double> regret{};
+  Duration exposed() const { return breakdown.exposed(); }
 };
 
 struct FrontLayout {
@@ -63,8 +64,10 @@ SearchResult outline_result(const Search& search, bool complete);
 // Stopped.
 RankedLayout ranked(const Search& search, const Evaluation& evaluation,
                     const Control& control = {});
-// Fills in chance_behind of one list of layouts, the fastest first, where they have their parts.
-void add_chances(const TimeErrors* errors, std::vector<RankedLayout>& layouts);
+// Orders one list of layouts by what they take on the average, which is the forecast times the mean
+// of its error: of two that are as fast, the one that is less sure comes behind. Fills in
+// chance_behind and regret. Does nothing where layouts lack their parts.
+void weigh_errors(const TimeErrors* errors, std::vector<RankedLayout>& layouts);
 // Without its parts, and so without a simulation.
 RankedLayout outline(const Search& search, const Evaluation& evaluation);
 

@@ -1,8 +1,12 @@
 #include "sim/search/space.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "sim/scenario/read_layout.hpp"
+#include "sim/search/framework_space.hpp"
 
 namespace sim {
 namespace {
@@ -127,6 +131,31 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
   if (layout.overlap_expert_exchange) refuse("overlap.expert_exchange");
 }
 
+// Values that are named and that the framework runs under no layout.
+template <class Value, class Text>
+void check_values(const Layered& section, const char* key, const std::vector<Value>& named,
+                  const std::vector<Value>& allowed, std::string_view framework, Text text) {
+  for (const Value& value : named) {
+    if (std::ranges::find(allowed, value) != allowed.end()) continue;
+    std::vector<std::string> words;
+    for (const Value& one : allowed)
+      words.push_back(text(one));
+    section.problem(key, fmt::format("{} {} is not {}'s; allowed: {}", key, text(value), framework,
+                                     fmt::join(words, ", ")));
+  }
+}
+
+void check_framework(const Layered& section, const SearchSpace& space) {
+  const FrameworkSpace* own = space.framework ? space_of(*space.framework) : nullptr;
+  if (own == nullptr) return;
+  const std::string_view name = word(*space.framework);
+  check_values(section, "zero_stage", space.zero_stage, own->zero_stages, name,
+               [](int stage) { return std::to_string(stage); });
+  const auto text = [](auto value) { return std::string{word(value)}; };
+  check_values(section, "schedule", space.schedule, own->schedules, name, text);
+  check_values(section, "recompute", space.recompute, own->recomputes, name, text);
+}
+
 }  // namespace
 
 MemoryError MemoryMargin::error_of(Schedule schedule) const {
@@ -138,8 +167,12 @@ Bytes MemoryMargin::most_of(Schedule schedule, Bytes capacity) const {
   return bytes ? capacity - *bytes : most_within(error_of(schedule).fraction, capacity);
 }
 
-void read_search(const Layered& section, int job, SearchSpecification& specification) {
+void read_search(const Layered& section, int job, std::optional<PresetName> framework,
+                 SearchSpecification& specification) {
   SearchSpace& space = specification.space;
+  space.framework = framework;
+  if (section.has("framework"))
+    space.framework = section.word_or("framework", PresetName::megatron);
   read_integers(section, "gpus", {1, job}, space.gpus);
   if (space.gpus.empty()) space.gpus = {job};
   const Scenario& workload = specification.workload;
@@ -163,6 +196,7 @@ void read_search(const Layered& section, int job, SearchSpecification& specifica
   read_words(section, "schedule", space.schedule);
   read_words(section, "context_exchange", space.context_exchange);
   read_values(section, "placement", space.placement, read_order);
+  check_framework(section, space);
   specification.top = section.int_or("top", specification.top, {1, 1000});
   specification.wave = section.int_or("wave", specification.wave, {1, 4096});
   specification.front_slowdown =
@@ -177,8 +211,14 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   const Layered options = sources.only_section("simulation");
   if (specification.workload.options.jitter > 0)
     options.problem("jitter", "a search compares layouts without jitter; leave it out, or set 0");
-  refuse_unbounded(sources.only_section("layout"), specification.workload.layout);
-  read_search(sources.only_section("search"), specification.workload.layout.world_size(),
+  const Layered layout = sources.only_section("layout");
+  refuse_unbounded(layout, specification.workload.layout);
+  specification.messages_of_preset =
+      specification.workload.preset != nullptr && !says_message_overlap(layout);
+  std::optional<PresetName> framework;
+  if (sources.only_section("framework").has("name"))
+    framework = specification.workload.preset->name;
+  read_search(sources.only_section("search"), specification.workload.layout.world_size(), framework,
               specification);
   sources.finish();
   return specification;

@@ -29,6 +29,9 @@ struct SearchSpace {
   std::vector<int> recompute_every;
   std::vector<Schedule> schedule;
   std::vector<std::vector<Dimension>> placement;
+  // Only what this framework runs is proposed (framework_space.hpp). None: the scenario names no
+  // framework, and key `framework` of the section is absent.
+  std::optional<PresetName> framework{};
 };
 
 // What a layout must leave of the device for the forecast that it fits to be trusted.
@@ -52,11 +55,15 @@ struct SearchSpecification {
   double front_slowdown = 0.02;  // how much slower than the best the memory front goes
   std::optional<double> price_per_gpu_hour{};
   MemoryMargin memory_margin{};
+  // The scenario does not say overlap.pipeline: each layout has the preset's for its schedule.
+  bool messages_of_preset = false;
   bool prune = true;  // false: every layout is simulated, as a check
 };
 
 // The `search` section. Records its problems there; `job` is the number of GPUs of the scenario.
-void read_search(const Layered& section, int job, SearchSpecification& specification);
+// `framework`: that it names, if it does.
+void read_search(const Layered& section, int job, std::optional<PresetName> framework,
+                 SearchSpecification& specification);
 
 // A scenario file, or a scenario that is given by options alone (ScenarioSources::of_options).
 // Throws InputError. Jitter is refused: chance is no property of a layout.

@@ -25,6 +25,7 @@ void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
   chunk.kernels += costs.kernels;
   chunk.persistent += costs.persistent;
   chunk.launches += costs.launches;
+  chunk.parts += costs.parts;
   chunk.held += costs.forward_left;
   chunk.parameters += costs.parameters;
 }

@@ -17,9 +17,9 @@ struct ChunkCosts {
   std::int64_t tail = 0;            // the part of it after its own gradient is done
   std::int64_t weight = 0;          // where the backward pass is split
   std::int64_t kernels = 0, persistent = 0;  // of all passes (BlockCosts)
-  std::int64_t launches = 0;
-  std::int64_t held = 0;              // bytes kept from forward to backward pass
-  std::int64_t most_in_backward = 0;  // beside what is held
+  std::int64_t launches = 0, parts = 0;      // of all passes (BlockCosts)
+  std::int64_t held = 0;                     // bytes kept from forward to backward pass
+  std::int64_t most_in_backward = 0;         // beside what is held
   std::int64_t parameters = 0;
 };
 

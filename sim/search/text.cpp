@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
 
 #include "sim/report/numbers.hpp"
 #include "sim/search/result.hpp"
@@ -16,17 +19,19 @@ std::string share(Duration part, Duration whole) {
 }
 
 Rows ranking_rows(const SearchResult& result, const std::vector<RankedLayout>& layouts) {
-  Rows rows{{"rank", "step time", "first faster", "tokens/s/GPU", "MFU", "memory", "headroom",
-             "bubble", "exposed", "GPUs", "layout"},
-            {"", "", "chance", "", "", "GiB", "GiB", "of step", "of step", "", ""}};
+  Rows rows{{"rank", "step time", "first faster", "regret", "tokens/s/GPU", "MFU", "memory",
+             "headroom", "bubble", "exposed", "GPUs", "layout"},
+            {"", "", "chance", "mean", "", "", "GiB", "GiB", "of step", "of step", "", ""}};
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     const RankedLayout& one = layouts[i];
     const Duration step = one.evaluation.step_time;
     rows.push_back(
         {std::to_string(i + 1), precise(step),
          one.chance_behind ? fmt::format("{:.0f} %", 100 * *one.chance_behind) : std::string{},
+         one.regret ? fmt::format("{:.1f} %", 100 * *one.regret) : std::string{},
          significant(one.tokens_per_second_per_gpu), fmt::format("{:.1f} %", 100 * one.mfu),
-         fmt::format("{:.1f}", one.evaluation.memory.gib()),
+         fmt::format("{:.1f}{}", one.evaluation.memory.gib(),
+                     one.evaluation.by_retries ? ", retries" : ""),
          fmt::format("{:.1f}", (result.capacity - one.evaluation.memory).gib()),
          share(one.breakdown.bubble, step), share(one.exposed(), step),
          grouped(one.layout.world_size()), describe(one, result.node_gpus)});
@@ -44,13 +49,14 @@ Rows front_rows(const SearchResult& result, const std::vector<FrontLayout>& fron
   for (const FrontLayout& one : front) {
     rows.push_back({precise(one.evaluation.step_time),
                     fmt::format("{:.1f}{}", one.evaluation.memory.gib(),
-                                one.leaves_margin ? "" : " (may not fit)"),
-                    grouped(one.layout.world_size()), fmt::format("{:.4g}", one.gpu_hours_per_step),
+                                one.evaluation.by_retries ? " (only with the allocator's retries)"
+                                : one.leaves_margin       ? ""
+                                                          : " (may not fit)"),
+                    grouped(one.layout.world_size()), significant(one.gpu_hours_per_step),
                     describe(one, result.node_gpus)});
     if (result.price_per_gpu_hour)
-      rows.back().insert(
-          rows.back().end() - 1,
-          fmt::format("{:.4g}", one.gpu_hours_per_step * *result.price_per_gpu_hour));
+      rows.back().insert(rows.back().end() - 1,
+                         significant(one.gpu_hours_per_step * *result.price_per_gpu_hour));
   }
   return rows;
 }
@@ -132,6 +138,63 @@ std::string within_title(const SearchResult& result) {
                      result.margin);
 }
 
+struct Term {
+  std::string_view word;  // of a layout in one line; ending in '-' or beginning with '/': a part
+  std::string_view meaning;
+};
+constexpr std::array terms{
+    Term{"tp", "tensor-parallel ranks"},
+    Term{"cp", "context-parallel ranks"},
+    Term{"ep", "ranks that share the experts"},
+    Term{"etp", "ranks that share an expert"},
+    Term{"pp", "pipeline stages"},
+    Term{"v", "virtual stages (model chunks of a stage)"},
+    Term{"dp", "data-parallel replicas"},
+    Term{"mb", "sequences of a micro-batch"},
+    Term{"sp", "sequence parallelism"},
+    Term{"zero-", "stage of ZeRO; with /N, each N replicas hold a copy"},
+    Term{"no-reshard", "weights stay gathered until the backward pass"},
+    Term{"recompute", "layers run again; 1/N: every N-th layer"},
+    Term{"pp-inner", "stages of a pipeline are neighbours on a node, replicas lie further apart"},
+    Term{"/node", "GPUs used of each node"}};
+
+bool is_meant(const Term& term, std::string_view word) {
+  if (term.word.ends_with('-')) return word.starts_with(term.word);
+  return term.word.starts_with('/') ? word.ends_with(term.word) : word == term.word;
+}
+
+// The words of the layouts that are shown: "tp tensor-parallel ranks; ...".
+std::string legend_text(const SearchResult& result) {
+  std::string text;
+  const auto add = [&](const auto& layouts) {
+    for (const auto& one : layouts)
+      text += describe(one, result.node_gpus) + ' ';
+  };
+  add(result.best);
+  add(result.within_margin);
+  add(result.memory_front);
+  add(result.gpus_front);
+  add(result.cost_front);
+  std::set<std::string_view> words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find(' ', at);
+    words.insert(std::string_view{text}.substr(at, end - at));
+    at = end + 1;
+  }
+  std::string made;
+  for (const Term& term : terms)
+    if (std::ranges::any_of(words, [&](std::string_view word) { return is_meant(term, word); }))
+      made += fmt::format("{}{}: {}", made.empty() ? "" : "; ", term.word, term.meaning);
+  const auto weighed = [](const RankedLayout& one) { return one.regret.has_value(); };
+  if (std::ranges::any_of(result.best, weighed) ||
+      std::ranges::any_of(result.within_margin, weighed))
+    made +=
+        ". Rows are in the order of their mean time, with the error of the forecast. First faster: "
+        "the chance that the first row is truly faster. Regret: what choosing the row costs on the "
+        "average against the truly fastest of the list";
+  return made + '.';
+}
+
 // The parts after the ranking, each with its title.
 std::vector<std::pair<std::string, Rows>> fronts(const SearchResult& result) {
   std::vector<std::pair<std::string, Rows>> parts;
@@ -163,6 +226,7 @@ std::string search_table(const SearchResult& result) {
   if (!result.comparison.empty()) text += "\nFirst and second\n" + wrapped_text(result.comparison);
   for (const auto& [title, rows] : fronts(result))
     text += fmt::format("\n{}\n", title) + aligned(rows);
+  text += "\nWords\n" + wrapped_text(legend_text(result));
   text +=
       fmt::format("\nFrom {}, seed {}; stepcast {}\n", result.path, result.seed, STEPCAST_VERSION);
   return text;
@@ -176,22 +240,24 @@ std::string search_markdown(const SearchResult& result) {
   if (!result.comparison.empty()) text += fmt::format("\n{}\n", result.comparison);
   for (const auto& [title, rows] : fronts(result))
     text += fmt::format("\n## {}\n\n", title) + markdown(rows);
-  return text;
+  return text + fmt::format("\n{}\n", legend_text(result));
 }
 
 std::string search_csv(const SearchResult& result) {
   std::string text =
-      "rank,gpus,step_time_s,step_time_s_low,step_time_s_high,first_faster,tokens_per_s_per_gpu,"
+      "rank,gpus,step_time_s,step_time_s_low,step_time_s_high,first_faster,regret,"
+      "tokens_per_s_per_gpu,"
       "mfu,peak_mem_bytes,headroom_bytes,bubble_s,"
       "exposed_s,layout,memory_margin\n";
   const auto add = [&](const std::vector<RankedLayout>& layouts, std::string_view margin) {
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       const RankedLayout& one = layouts[i];
       const double step = in_seconds(one.evaluation.step_time);
-      text += fmt::format("{},{},{},{},{},{},", i + 1, one.layout.world_size(), step,
+      text += fmt::format("{},{},{},{},{},{},{},", i + 1, one.layout.world_size(), step,
                           one.interval ? fmt::format("{}", step * one.interval->low) : "",
                           one.interval ? fmt::format("{}", step * one.interval->high) : "",
-                          one.chance_behind ? fmt::format("{:.4f}", *one.chance_behind) : "");
+                          one.chance_behind ? fmt::format("{:.4f}", *one.chance_behind) : "",
+                          one.regret ? fmt::format("{:.4f}", *one.regret) : "");
       text += fmt::format("{},{},{},{},{},{},{},{}\n", one.tokens_per_second_per_gpu, one.mfu,
                           one.evaluation.memory.count(),
                           (result.capacity - one.evaluation.memory).count(),

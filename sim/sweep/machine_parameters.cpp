@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sim/config/change.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 
 namespace sim {
@@ -77,7 +78,8 @@ std::vector<MachineParameter> machine_parameters(const std::string& cluster_path
   Document cluster = Document::load(cluster_path);
   cluster.change(changes.cluster);
   const ObjectReader top = cluster.root_object();
-  Document device = Document::load(resolve_path(cluster_path, top.text("device")));
+  Document device =
+      Document::load(referenced_file(cluster_path, top.text("device"), "topologies/devices"));
   device.change(changes.device);
   std::vector<MachineParameter> parameters;
   for (const Known& known : table) {

@@ -31,7 +31,7 @@ struct PointResult {
   bool told() const { return problem.empty(); }
   bool fits() const { return memory <= capacity; }
   Duration communication() const {  // that nothing hides
-    return breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline;
+    return breakdown.exposed();
   }
   bool operator==(const PointResult&) const = default;
 };

@@ -44,7 +44,13 @@ class Unclaimed {
 
 // What a rank was doing, as claims on its time; per stream, so that each list is in order.
 struct Claims {
-  std::array<std::vector<Interval>, stream_count> compute, tensor, data, transfer, wait;
+  using Lanes = std::array<std::vector<Interval>, stream_count>;
+  Lanes compute, tensor, context, expert, data, transfer, wait;
+  Lanes& of(GroupRole group) {
+    if (group == GroupRole::tensor) return tensor;
+    if (group == GroupRole::context) return context;
+    return is_within_layers(group) ? expert : data;
+  }
   TimePoint last_end;
 };
 
@@ -64,8 +70,7 @@ void add_communication(const Span& span, Stream stream, const Program& program, 
   const bool over_stages =
       group == GroupRole::world || group == GroupRole::local || group == GroupRole::tied_embedding;
   if (over_stages) claims.wait[lane].push_back({span.begin, span.active});
-  (is_within_layers(group) ? claims.tensor : claims.data)[lane].push_back(
-      {over_stages ? span.active : span.begin, span.end});
+  claims.of(group)[lane].push_back({over_stages ? span.active : span.begin, span.end});
 }
 
 Claims claims_of(const RankTrack& track, const Program& program) {
@@ -100,6 +105,8 @@ void split(const RankTrack& track, const Program& program, TimePoint end, bool h
   };
   take_all(claims.compute, &Breakdown::compute);
   take_all(claims.tensor, &Breakdown::exposed_tensor);
+  take_all(claims.context, &Breakdown::exposed_context);
+  take_all(claims.expert, &Breakdown::exposed_expert);
   take_all(claims.data, &Breakdown::exposed_data);
   take_all(claims.transfer, &Breakdown::exposed_pipeline);
   const auto idle = has_pipeline ? &Breakdown::bubble : &Breakdown::exposed_data;
@@ -108,9 +115,10 @@ void split(const RankTrack& track, const Program& program, TimePoint end, bool h
   take(std::array{Interval{TimePoint{}, end}}, &Breakdown::host);
 }
 
-constexpr std::array fields{&Breakdown::compute,      &Breakdown::exposed_tensor,
-                            &Breakdown::exposed_data, &Breakdown::exposed_pipeline,
-                            &Breakdown::bubble,       &Breakdown::host};
+constexpr std::array fields{&Breakdown::compute,         &Breakdown::exposed_tensor,
+                            &Breakdown::exposed_context, &Breakdown::exposed_expert,
+                            &Breakdown::exposed_data,    &Breakdown::exposed_pipeline,
+                            &Breakdown::bubble,          &Breakdown::host};
 
 }  // namespace
 

@@ -2,8 +2,9 @@
 //
 // Every picosecond of the step, on one rank, belongs to the first of these that holds then:
 //   compute           the compute stream runs a kernel
-//   exposed_tensor    a collective within layers (tensor, context or expert parallel) is under way,
-//                     or waits for its partners
+//   exposed_tensor    a collective of a tensor group is under way, or waits for its partners
+//   exposed_context   the same of a context group
+//   exposed_expert    the same of a group that shares experts, or an expert
 //   exposed_data      a collective of another group (data, shard, replicate, tied embedding, world)
 //                     is under way; or one of a single stage waits for its partners
 //   exposed_pipeline  a send or a receive is under way: both sides have arrived
@@ -29,13 +30,18 @@ namespace sim {
 struct Breakdown {
   Duration compute{};
   Duration exposed_tensor{};
+  Duration exposed_context{};
+  Duration exposed_expert{};
   Duration exposed_data{};
   Duration exposed_pipeline{};
   Duration bubble{};
   Duration host{};
-  Duration total() const {
-    return compute + exposed_tensor + exposed_data + exposed_pipeline + bubble + host;
+  // Communication of activations within layers.
+  Duration exposed_within_layers() const {
+    return exposed_tensor + exposed_context + exposed_expert;
   }
+  Duration exposed() const { return exposed_within_layers() + exposed_data + exposed_pipeline; }
+  Duration total() const { return compute + exposed() + bubble + host; }
   bool operator==(const Breakdown&) const = default;
 };
 

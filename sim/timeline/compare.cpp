@@ -18,11 +18,18 @@ struct OperatorSum {
 };
 using OperatorKey = std::tuple<std::string, Pass>;
 
+constexpr std::size_t part_count = 8;  // of a Breakdown
+
 // What one record comes to.
 struct Sums {
-  std::array<double, 6> parts{};
+  std::array<double, part_count> parts{};
   std::array<double, words_of(OpKind{}).size()> kinds{};  // time, and of communication below
-  double tensor = 0, data = 0, pipeline = 0, waiting = 0;
+  double tensor = 0, context = 0, expert = 0, data = 0, pipeline = 0, waiting = 0;
+  double& of(GroupRole group) {
+    if (group == GroupRole::tensor) return tensor;
+    if (group == GroupRole::context) return context;
+    return is_within_layers(group) ? expert : data;
+  }
   std::array<double, stream_count> streams{};
   std::map<OperatorKey, OperatorSum> operators;
   double least_compute = 0, mean_compute = 0, most_compute = 0;
@@ -31,8 +38,7 @@ struct Sums {
 
 double communication_class(Sums& sums, const Program& program, std::uint32_t op, double time) {
   if (program.kind[op] == OpKind::collective)
-    (is_within_layers(program.collectives[program.work[op]].group) ? sums.tensor : sums.data) +=
-        time;
+    sums.of(program.collectives[program.work[op]].group) += time;
   else if (program.kind[op] == OpKind::send || program.kind[op] == OpKind::recv)
     sums.pipeline += time;
   return time;
@@ -79,9 +85,9 @@ Sums sums_of(const Record& record) {
     add_track(sums, record, track, weight);
     const Breakdown parts = break_down({track.rank, track.represents, track.spans},
                                        record.programs[track.program], record.end, record.pipeline);
-    const std::array<Duration, 6> of{parts.compute,      parts.exposed_tensor,
-                                     parts.exposed_data, parts.exposed_pipeline,
-                                     parts.bubble,       parts.host};
+    const std::array<Duration, part_count> of{
+        parts.compute,      parts.exposed_tensor,   parts.exposed_context, parts.exposed_expert,
+        parts.exposed_data, parts.exposed_pipeline, parts.bubble,          parts.host};
     for (std::size_t i = 0; i < of.size(); ++i)
       sums.parts[i] += weight * to_seconds(of[i]);
   }
@@ -91,6 +97,8 @@ Sums sums_of(const Record& record) {
 void add_parts(Comparison& to, const Sums& a, const Sums& b) {
   constexpr std::array names{"compute",
                              "exposed tensor communication",
+                             "exposed context communication",
+                             "exposed expert communication",
                              "exposed data communication",
                              "exposed pipeline communication",
                              "bubble",
@@ -108,6 +116,8 @@ void add_work(Comparison& to, const Sums& a, const Sums& b) {
       add(std::string{kind.text}, a.kinds[static_cast<std::size_t>(kind.value)],
           b.kinds[static_cast<std::size_t>(kind.value)]);
   add("tensor communication", a.tensor, b.tensor);
+  add("context communication", a.context, b.context);
+  add("expert communication", a.expert, b.expert);
   add("data communication", a.data, b.data);
   add("pipeline communication", a.pipeline, b.pipeline);
   add("waiting for partners", a.waiting, b.waiting);

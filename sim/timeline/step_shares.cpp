@@ -51,13 +51,12 @@ StepShares step_shares(const Plan& plan, const Timeline& timeline, const Breakdo
   if (busy <= 0) return {};
   const double compute = to_seconds(breakdown.compute) / busy;
   const double products = sums.kernels > 0 ? sums.products / sums.kernels : 0;
-  const double exposed =
-      to_seconds(breakdown.exposed_tensor + breakdown.exposed_data + breakdown.exposed_pipeline);
+  const double exposed = to_seconds(breakdown.exposed());
   const double communication = sums.communication / plan.world_size();
   return {.products = compute * products,
           .memory_kernels = compute * (1 - products),
           .host = to_seconds(breakdown.host) / busy,
-          .tensor = to_seconds(breakdown.exposed_tensor) / busy,
+          .tensor = to_seconds(breakdown.exposed_within_layers()) / busy,
           .data = to_seconds(breakdown.exposed_data) / busy,
           .pipeline = to_seconds(breakdown.exposed_pipeline) / busy,
           .hidden = std::clamp((communication - exposed) / step, 0.0, 1.0)};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/device_of_gpu.hpp"
@@ -217,7 +218,8 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
   data.name = top.text("name");
   // Empty: a problem that finish() reports.
   const std::string device = top.text("device");
-  if (!device.empty()) data.device = files.device(resolve_path(path, device));
+  if (!device.empty())
+    data.device = files.device(referenced_file(path, device, "topologies/devices"));
   const int sharing = as_int(top.integer_or("ranks_per_gpu", 1, {.min = 1, .max = 50}));
   if (!device.empty()) data.device = share_of_gpu(data.device, sharing);
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));

@@ -16,11 +16,16 @@ struct GpuName {
 };
 // In the words of RunPod's list of GPU types (docs.runpod.io/references/gpu-types, 2025-04-29) and
 // of nvidia-smi on a GH200 (mredenti/PowerCapping, configuration/OpenCL_benchmark.md). GB200, B300,
-// GB300, V100 and H20: as NVIDIA's products are called. The first that fits counts.
+// GB300, V100, H20, H800 and A800: as NVIDIA's products are called; GB10: as PyTorch prints it. The
+// first that fits counts.
 constexpr GpuName names[] = {
     {"NVIDIA H100 80GB HBM3", "h100_sxm"},
     {"NVIDIA H100 PCIe", "h100_pcie"},
     {"NVIDIA H100 NVL", "h100_nvl"},
+    {"NVIDIA H800 PCIe", ""},  // another clock and power limit
+    {"NVIDIA H800", "h800_sxm"},
+    {"NVIDIA A800-SXM4-80GB", "a800_sxm4_80"},
+    {"NVIDIA GB10", "gb10"},
     {"NVIDIA H200 NVL", ""},  // its power limit is another
     {"NVIDIA H200", "h200_sxm"},
     {"NVIDIA H20", "h20"},

@@ -26,6 +26,8 @@ constexpr std::size_t most_gpus = 256;
 constexpr std::size_t most_nics = 1024;
 constexpr std::size_t most_hosts = 64;
 constexpr std::size_t most_switches = 1024;
+// Mb/s: two ports of 1.6 Tb/s, the fastest of IEEE 802.3dj, that NCCL merges into one device.
+constexpr double fastest_port = 3.2e6;
 
 Bandwidth gigabytes(double value) {
   return Bandwidth::bytes_per_second(value * 1e9);
@@ -99,6 +101,12 @@ class XmlImport {
                      what);
   }
 
+  // "cxi0: " where an element has a name.
+  static std::string named(const pugi::xml_node& at) {
+    const std::string_view name = at.attribute("name").value();
+    return name.empty() ? std::string{} : fmt::format("{}: ", name.substr(0, 40));
+  }
+
   double number(const pugi::xml_node& at, const char* key, double fallback, double most) const {
     const pugi::xml_attribute attribute = at.attribute(key);
     if (!attribute || *attribute.value() == '\0') return fallback;
@@ -106,7 +114,7 @@ class XmlImport {
     char* end = nullptr;
     const double value = std::strtod(text, &end);
     if (end == text || *end != '\0' || !std::isfinite(value) || std::abs(value) > most)
-      fail(at, fmt::format("{}=\"{}\" is not a number up to {:g}", key,
+      fail(at, fmt::format("{}{}=\"{}\" is not a number up to {:g}", named(at), key,
                            std::string_view(text).substr(0, 40), most));
     return value;
   }
@@ -273,6 +281,22 @@ class XmlImport {
     return fresh;
   }
 
+  // Mb/s of a port whose file says more than any has: what its PCIe link carries. RCCL's dumps of
+  // HPE Slingshot say kb/s (ROCm/rccl at 0cbce2a7, tools/topo_expl/models).
+  double bounded(double megabits, const Link& host, const pugi::xml_node& net) {
+    if (!(host.capacity > Bandwidth{}))
+      fail(net,
+           fmt::format("{}speed=\"{:.0f}\" (Mb/s) is more than any port has, and no <pci> around "
+                       "it bounds it; allowed: up to {:.0f}",
+                       named(net), megabits, fastest_port));
+    const std::string name{net.attribute("name").value()};
+    fast_nics_[fmt::format("speed=\"{:.0f}\" (Mb/s) is more than any port has: bounded by the PCIe "
+                           "link, {}",
+                           megabits, to_text(host.capacity))]
+        .push_back(name.empty() ? fmt::format("nic {}", node_.nics.size()) : name.substr(0, 40));
+    return host.capacity.in_bytes_per_second() * 8e-6;
+  }
+
   // Without a <pci> around it (a virtual device) a NIC hangs at the CPU by a link as fast as
   // itself.
   void add_nic(std::uint32_t parent, Link host, const pugi::xml_node& net,
@@ -281,7 +305,8 @@ class XmlImport {
     Link port{LinkKind::nic, defaults_.nic, defaults_.nic_latency};
     if (!net && !defaults_.rates_stated) ++nics_assumed_;
     if (net) {
-      double megabits = number(net, "speed", 0, 1e8);
+      double megabits = number(net, "speed", 0, 1e15);
+      if (megabits > fastest_port) megabits = bounded(megabits, host, net);
       if (megabits <= 0) {  // NCCL's value for an unknown speed
         megabits = 10'000;
         slow_nics_.push_back(node_.nics.size());
@@ -291,7 +316,7 @@ class XmlImport {
       port.capacity = gigabytes(megabits / 8000);
       // Of a whole message, so half on each side.
       const double latency = number(net, "latency", 0, 1e6);
-      if (latency < 0) fail(net, "latency is below 0");
+      if (latency < 0) fail(net, named(net) + "latency is below 0");
       if (latency > 0) port.latency = duration_from_seconds(latency * 0.5e-6);
     }
     if (!(port.capacity > Bandwidth{}))
@@ -472,6 +497,8 @@ class XmlImport {
     if (!slow_nics_.empty())
       notes.push_back(fmt::format("no speed of nic {}: 10 Gb/s is assumed, as by NCCL",
                                   fmt::join(slow_nics_, ", ")));
+    for (const auto& [what, nics] : fast_nics_)
+      notes.push_back(fmt::format("{}: {}", fmt::join(nics, ", "), what));
     if (nics_assumed_ > 0)
       notes.push_back(fmt::format("{} without a <net>: {} is assumed",
                                   counted(nics_assumed_, "NIC"), to_text(defaults_.nic)));
@@ -556,6 +583,7 @@ class XmlImport {
   int speeds_assumed_ = 0, widths_assumed_ = 0, nics_assumed_ = 0;
   bool generation_assumed_ = false, joined_switches_ = false, has_xgmi_ = false;
   std::vector<std::size_t> slow_nics_, without_gdr_;
+  std::map<std::string, std::vector<std::string>> fast_nics_;  // by what is told of them
   std::map<std::string, int> left_out_;
   std::set<std::string> nets_, absent_peers_, xgmi_assumed_;
   std::vector<std::string> slow_pcie_;

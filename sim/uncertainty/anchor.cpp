@@ -55,6 +55,9 @@ AnchorRun read_run(const ObjectReader& in) {
     traits.*field.member = in.boolean(field.name);
   traits.gpus = static_cast<int>(in.integer("gpus", gpus));
   traits.nodes = static_cast<int>(in.integer("nodes", gpus));
+  if (in.has("unmodelled"))
+    for (const ValueReader& setting : in.list("unmodelled"))
+      traits.unmodelled.push_back(setting.text());
   const ObjectReader shares = in.object("shares");
   for (const ShareField& field : share_fields)
     traits.shares.*field.member = shares.real(field.name, {.min = 0, .max = 1});
@@ -75,6 +78,13 @@ std::string trait_text(const JobTraits& traits) {
   return text;
 }
 
+std::string unmodelled_text(const JobTraits& traits) {
+  std::string text;
+  for (const std::string& setting : traits.unmodelled)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", yaml_quoted(setting));
+  return text.empty() ? text : fmt::format("    unmodelled: [{}]\n", text);
+}
+
 std::string run_text(const AnchorRun& run) {
   const JobTraits& it = run.traits;
   return fmt::format(
@@ -87,10 +97,12 @@ std::string run_text(const AnchorRun& run) {
       "    generation: {}\n    dtype: {}\n    schedule: {}\n"
       "{}"
       "    gpus: {}\n    nodes: {}\n"
+      "{}"
       "    shares: {{{}}}\n",
       yaml_quoted(run.scenario), in_seconds(run.measured), in_seconds(run.forecast),
       in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), word(it.generation),
-      word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes, shares_text(it.shares));
+      word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes, unmodelled_text(it),
+      shares_text(it.shares));
 }
 
 }  // namespace

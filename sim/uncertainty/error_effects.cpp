@@ -91,6 +91,16 @@ std::vector<std::string> ErrorEffects::unknown(const JobTraits& traits) const {
   return found;
 }
 
+ErrorEffects ErrorEffects::with_unknown(const std::vector<JobTraits>& jobs) const {
+  ErrorEffects made = *this;
+  for (const JobTraits& job : jobs) {
+    const std::vector<std::string> found = unknown(job);
+    for (const std::string& category : found)
+      made.add(category, unlike_variance_ / static_cast<double>(found.size()));
+  }
+  return made;
+}
+
 double ErrorEffects::unknown_variance(const JobTraits& traits) const {
   return unknown(traits).empty() ? 0 : unlike_variance_;
 }

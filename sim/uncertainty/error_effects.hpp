@@ -25,6 +25,10 @@ class ErrorEffects {
   double variance(const Eigen::VectorXd& coefficients) const {
     return coefficients.dot(covariance_ * coefficients);
   }
+  // With an effect for each category of the jobs that no run has. unknown_variance() of them is
+  // then zero, and jobs that share a category share its effect.
+  ErrorEffects with_unknown(const std::vector<JobTraits>& jobs) const;
+  const Eigen::MatrixXd& covariance() const { return covariance_; }
   // Of a job with categories that no run has; with `but`, those of it left out.
   double unknown_variance(const JobTraits& traits) const;
   double unknown_variance(const JobTraits& traits, const JobTraits& but) const;

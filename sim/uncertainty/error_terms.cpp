@@ -43,7 +43,11 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
   under(traits.zero_3, "ZeRO-3");
   under(traits.experts, "experts");
   if (traits.lengths) found.emplace_back("sequences of unequal length");
+  if (traits.narrow_row_scales)
+    found.emplace_back("scales of rows on less than 4,096 features of a rank");
   if (traits.expert_adapters) found.emplace_back("adapters of experts");
+  for (const std::string& setting : traits.unmodelled)
+    found.push_back(fmt::format("setting {}", setting));
   return found;
 }
 

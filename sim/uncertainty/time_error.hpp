@@ -54,6 +54,12 @@ class TimeErrors {
   // That `a` is faster than `b`, two layouts of one model on one cluster, forecast at these times.
   double chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b,
                        Duration time_b) const;
+  // The mean of the true time over the forecast one.
+  double mean_factor(const JobTraits& traits) const;
+  // What choosing each of these jobs costs on the average against the one that is truly fastest,
+  // as a share of that one's time. `jobs` and `times` in the same order.
+  std::vector<double> regrets(const std::vector<JobTraits>& jobs,
+                              const std::vector<Duration>& times) const;
 
  private:
   TimeErrorModel model_;

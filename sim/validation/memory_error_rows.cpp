@@ -142,6 +142,7 @@ std::vector<MemoryExcess> memory_excesses(std::span<const SetResult> results) {
       const double room = row.prediction->room();
       if (row.prediction->memory_excess) {
         value.above = value.up_to = *row.prediction->memory_excess;
+        value.kinds = row.prediction->memory_kinds;
       } else if (!lists_failures) {
         continue;
       } else if (row.row.outcome == Outcome::out_of_memory) {
@@ -187,9 +188,11 @@ std::vector<double> quantiles_within(std::span<const MemoryExcess> values,
 }
 
 std::string memory_error_yaml(std::span<const MemoryExcess> values) {
-  std::set<std::string> sets;
-  for (const MemoryExcess& value : values)
+  std::set<std::string> sets, kinds;
+  for (const MemoryExcess& value : values) {
     sets.insert(value.set);
+    kinds.insert(value.kinds.begin(), value.kinds.end());
+  }
   std::string text = fmt::format(
       "# How much more memory than forecast measured runs needed: of the forecast, the {:g}% "
       "quantile\n"
@@ -201,6 +204,9 @@ std::string memory_error_yaml(std::span<const MemoryExcess> values) {
   text += "  # With a set left out, for forecasts of its own rows:\n";
   for (const std::string& set : sets)
     text += entries(values, set, of_set(values, set));
+  text += "# What of a job a run has whose memory was measured.\nkinds:\n";
+  for (const std::string& kind : kinds)
+    text += fmt::format("  - {}\n", kind);
   return text;
 }
 

@@ -21,6 +21,7 @@ struct MemoryExcess {
   Schedule schedule = Schedule::one_f_one_b;
   // In (above, up_to]; the same twice: it is that. Either may be infinite.
   double above = 0, up_to = 0;
+  std::vector<std::string> kinds{};  // of the job, where it is known (sim/report/memory_kinds.hpp)
   bool is_known() const { return above == up_to; }
 };
 std::vector<MemoryExcess> memory_excesses(std::span<const SetResult> results);

@@ -10,6 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/work.hpp"
+#include "sim/report/memory_kinds.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -221,8 +222,10 @@ Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
   prediction.capacity = it.cluster.device().memory;
   prediction.device = it.cluster.device().name;
   prediction.gpus = it.layout.world_size();
-  if (row.memory && row.outcome == Outcome::ran)
+  if (row.memory && row.outcome == Outcome::ran) {
     prediction.memory_excess = memory_excess(row, plan, memory, it.cluster.device(), stages);
+    prediction.memory_kinds = memory_kinds(it.framework.name, it.layout, it.model);
+  }
   if (row.memory && row.outcome == Outcome::ran)
     prediction.plan_memory = counts_tensors(row)
                                  ? most_tensors(stages)

@@ -57,6 +57,7 @@ struct Prediction {
   // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
   // beyond it. Nothing: its memory was not measured.
   std::optional<double> memory_excess{};
+  std::vector<std::string> memory_kinds{};  // with it (sim/report/memory_kinds.hpp)
   // What the device has beyond `peak_memory`, as a fraction of that; negative: it does not fit.
   double room() const {
     return static_cast<double>(capacity.count()) / static_cast<double>(peak_memory.count()) - 1;

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/median_interval.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/validation/score.hpp"
 
@@ -14,7 +15,8 @@ std::optional<ReferenceTimes> load_reference(const std::string& cluster_path) {
   const Document cluster = Document::load(cluster_path);
   const ObjectReader top = cluster.root_object();
   if (!top.has("device")) return std::nullopt;
-  const Document device = Document::load(resolve_path(cluster_path, top.text("device")));
+  const Document device =
+      Document::load(referenced_file(cluster_path, top.text("device"), "topologies/devices"));
   const ObjectReader of_device = device.root_object();
   if (!of_device.has("reference")) return std::nullopt;
   const ObjectReader reference = of_device.object("reference");

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/numbers.hpp"
 #include "sim/validation/csv.hpp"
 #include "sim/validation/json_cell.hpp"
 #include "sim/validation/real_tables.hpp"
@@ -13,12 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const Breakdown& parts) {
-  return {{"compute_s", to_seconds(parts.compute)},
-          {"exposed_tensor_s", to_seconds(parts.exposed_tensor)},
-          {"exposed_data_s", to_seconds(parts.exposed_data)},
-          {"exposed_pipeline_s", to_seconds(parts.exposed_pipeline)},
-          {"bubble_s", to_seconds(parts.bubble)},
-          {"host_s", to_seconds(parts.host)}};
+  Json json;
+  for (const BreakdownField& field : breakdown_fields)
+    json[fmt::format("{}_s", field.key)] = to_seconds(parts.*field.member);
+  return json;
 }
 
 Json json_of(const RealRow& row) {
@@ -80,17 +79,17 @@ Json json_of(const RealScore& score) {
 }
 
 std::string parts_cells(const Breakdown& parts) {
-  return fmt::format("{},{},{},{},{},{},", to_seconds(parts.compute),
-                     to_seconds(parts.exposed_tensor), to_seconds(parts.exposed_data),
-                     to_seconds(parts.exposed_pipeline), to_seconds(parts.bubble),
-                     to_seconds(parts.host));
+  std::string text;
+  for (const BreakdownField& field : breakdown_fields)
+    text += fmt::format("{},", to_seconds(parts.*field.member));
+  return text;
 }
 
 std::string parts_columns(const char* prefix) {
-  return fmt::format(
-      "{0}_compute_s,{0}_exposed_tensor_s,{0}_exposed_data_s,{0}_exposed_pipeline_s,"
-      "{0}_bubble_s,{0}_host_s,",
-      prefix);
+  std::string text;
+  for (const BreakdownField& field : breakdown_fields)
+    text += fmt::format("{}_{}_s,", prefix, field.key);
+  return text;
 }
 
 // Of a row that was measured: everything behind its names and its forecast.
@@ -110,7 +109,7 @@ std::string measured_cells(const RealRow& row) {
 }  // namespace
 
 std::string real_csv(const RealResult& result) {
-  const std::string empty(26, ',');
+  const std::string empty(14 + 2 * breakdown_fields.size(), ',');
   std::string text =
       "date,machine,suite,scenario,family,layout,predicted_s,measured_s,step_error,steps,"
       "fastest_step_s,slowest_step_s,as_timed_s,drift,drift_left," +

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 
 namespace sim {
@@ -73,7 +74,7 @@ RealSuite read_suite(const Document& document, const std::string& path) {
   suite.name = top.text("name");
   if (top.has("name")) check_name(top.at("name"), suite.name);
   suite.title = top.text_or("title", "");
-  suite.cluster = resolve_path(path, top.text("cluster"));
+  suite.cluster = referenced_file(path, top.text("cluster"), "topologies");
   suite.backend = top.word<RealBackend>("backend");
   suite.ranks = static_cast<int>(top.integer("ranks", {.min = 1, .max = most_ranks}));
   suite.ranks_per_gpu =

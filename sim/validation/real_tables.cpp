@@ -33,8 +33,9 @@ struct Column {
   const char* markdown;  // title where there is room
   std::size_t width;
   std::string (*text)(const RealRow& row);
-  bool category = false;  // a part of the step
-  bool drift = false;     // of the reference beside the steps
+  bool category = false;                // a part of the step
+  bool drift = false;                   // of the reference beside the steps
+  Duration Breakdown::*rare = nullptr;  // shown only where a row has some of it
 };
 
 // Of scored rows; all times in ms.
@@ -64,6 +65,16 @@ const Column columns[] = {
        return pair_of(r.predicted_parts.exposed_tensor, r.measured_parts.exposed_tensor);
      },
      true},
+    {"context", "exposed context ms", 14,
+     [](const RealRow& r) {
+       return pair_of(r.predicted_parts.exposed_context, r.measured_parts.exposed_context);
+     },
+     true, false, &Breakdown::exposed_context},
+    {"expert", "exposed expert ms", 14,
+     [](const RealRow& r) {
+       return pair_of(r.predicted_parts.exposed_expert, r.measured_parts.exposed_expert);
+     },
+     true, false, &Breakdown::exposed_expert},
     {"data", "exposed data ms", 14,
      [](const RealRow& r) {
        return pair_of(r.predicted_parts.exposed_data, r.measured_parts.exposed_data);
@@ -97,9 +108,15 @@ std::string heading(const RealResult& result) {
 // Nothing for a category that cannot be compared.
 std::vector<const Column*> shown_columns(const RealResult& result) {
   const bool shared = shared_cores(result).has_value();
+  const auto has = [&](Duration Breakdown::*part) {
+    return std::ranges::any_of(result.rows, [&](const RealRow& row) {
+      return row.predicted_parts.*part > Duration{} || row.measured_parts.*part > Duration{};
+    });
+  };
   std::vector<const Column*> shown;
   for (const Column& column : columns)
-    if ((!shared || !column.category) && (!column.drift || result.score.drift))
+    if ((!shared || !column.category) && (!column.drift || result.score.drift) &&
+        (column.rare == nullptr || has(column.rare)))
       shown.push_back(&column);
   return shown;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "sim/config/launch.hpp"
 #include "tests/fuzz/walk.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -16,6 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     int budget = 1000;
     fuzz::walk_object(document.root_object(), budget);
     document.finish();
+  } catch (const sim::InputError& error) {
+    if (std::string_view{error.what()}.empty()) __builtin_trap();
+  }
+  try {
+    const sim::Launch launch = sim::parse_launch(text, "run.sh", given);
+    for (const sim::LaunchedProgram& program : launch.programs) {
+      if (program.words.empty()) __builtin_trap();
+      if (sim::sizes_of(launch, program, program.words.size()).all() < 0) __builtin_trap();
+    }
   } catch (const sim::InputError& error) {
     if (std::string_view{error.what()}.empty()) __builtin_trap();
   }

@@ -6,8 +6,12 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/interop/bridge_launch.hpp"
 #include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/foreign_start.hpp"
 #include "sim/interop/handover.hpp"
+#include "sim/interop/trainer_job.hpp"
+#include "sim/interop/trainer_launch.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/support/source_dir.hpp"
@@ -35,6 +39,16 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
       return sim::import_automodel(Document::parse(text, "a.yaml", Syntax::yaml), request);
     case 'v':
       return sim::import_mlperf(Document::parse(text, "a.sh", Syntax::variables), request);
+    case 'l': {  // a launch line
+      const sim::Launch launch = sim::parse_launch(text, "a.sh", {});
+      for (const sim::BridgeLaunch& line : sim::bridge_launches(launch))
+        require(!sim::missing_source_text(line).empty());
+      static_cast<void>(sim::foreign_start(sim::JobKind::megatron, launch, "a.sh"));
+      std::optional<sim::TrainerLaunch> trainer = sim::trainer_launch(launch, "/nowhere/a.sh");
+      if (!trainer) throw sim::InputError{{"a.sh", 0, 0}, "no trainer"};
+      return sim::import_trainer(
+          trainer->arguments, trainer->accelerate ? &*trainer->accelerate : nullptr, "", request);
+    }
     case 'n':
       return sim::import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), request);
     default:

@@ -1,5 +1,5 @@
 def llama3_70b_pretrain_64gpu_gb200_bf16_config():
-    cfg = llama3_70b_pretrain_config()
+    cfg = _pretrain_common()
     cfg.mixed_precision = _perf_precision("bf16")
     cfg.model.seq_length = 8192
     cfg.dataset.sequence_length = 8192

@@ -61,7 +61,8 @@ std::vector<Figure> headline_of(const sim::Report& report) {
       {"step_time_s", "step time", sim::in_seconds(report.step_time),
        text(sim::precise(report.step_time)),
        "From the first operator to the end of the last one, over all ranks: simulated." +
-           interval_text(report),
+           interval_text(report) +
+           (report.software ? " Software: " + software_of(report).front() + "." : QString{}),
        true, false, anchored_range_of(report)},
       {"mfu", "MFU", report.mfu, QString{"%1 %"}.arg(100 * report.mfu, 0, 'f', 1),
        "Model FLOPs per second and GPU over the data-sheet peak of the compute format. " +
@@ -82,6 +83,14 @@ std::vector<Figure> headline_of(const sim::Report& report) {
   };
 }
 
+QStringList software_of(const sim::Report& report) {
+  if (!report.software) return {};
+  QStringList lines{text(sim::software_line(*report.software))};
+  for (const std::string& difference : sim::software_differences(*report.software))
+    lines << text(difference);
+  return lines;
+}
+
 QString change_text(const Figure& now, const Figure& before) {
   if (before.value == 0 && !now.is_share) return {};
   const double change =
@@ -96,7 +105,9 @@ QString change_text(const Figure& now, const Figure& before) {
 QString part_definition(std::size_t part) {
   static constexpr std::array definitions{
       "A kernel runs on the compute stream.",
-      "Communication within layers is under way or waits for its partners, and no kernel runs.",
+      "Communication of a tensor group is under way or waits for its partners; no kernel runs.",
+      "The same of a context group.",
+      "The same of a group that shares experts.",
       "Communication of gradients and weights is under way, and no kernel runs.",
       "A message between pipeline stages is under way, and no kernel runs.",
       "The GPU waits for another stage, or is done before the step ends.",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QString>
+#include <QStringList>
 #include <vector>
 
 #include "ui/core/result.hpp"
@@ -21,6 +22,10 @@ struct Figure {
 
 // The headline, in the order in which it is shown.
 std::vector<Figure> headline_of(const sim::Report& report);
+
+// The software that a forecast is of, as its report says it: a line, and what differs from its
+// preset. Empty without any.
+QStringList software_of(const sim::Report& report);
 
 // "+6.8 %", of a share "+1.2 points", or empty where there is no change worth a digit.
 QString change_text(const Figure& now, const Figure& before);

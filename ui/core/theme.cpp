@@ -29,8 +29,8 @@ Theme make_light() {
   theme.ink = inks();
   theme.memory = {QColor{"#0072b2"}, QColor{"#56b4e9"}, QColor{"#009e73"},
                   QColor{"#f0e442"}, QColor{"#d55e00"}, QColor{"#cc79a7"}};
-  theme.parts = {QColor{"#0072b2"}, QColor{"#f0e442"}, QColor{"#d55e00"},
-                 QColor{"#cc79a7"}, QColor{"#b9bec5"}, QColor{"#56b4e9"}};
+  theme.parts = {QColor{"#0072b2"}, QColor{"#f0e442"}, QColor{"#e69f00"}, QColor{"#009e73"},
+                 QColor{"#d55e00"}, QColor{"#cc79a7"}, QColor{"#b9bec5"}, QColor{"#56b4e9"}};
   return theme;
 }
 
@@ -52,7 +52,7 @@ Theme make_dark() {
   theme.ink[static_cast<std::size_t>(sim::Ink::weight_backward)] = "#6f8f7f";
   theme.ink[static_cast<std::size_t>(sim::Ink::optimizer)] = "#c9ced6";
   theme.parts[0] = "#3a9bdc";
-  theme.parts[4] = "#6b737d";
+  theme.parts[6] = "#6b737d";
   return theme;
 }
 

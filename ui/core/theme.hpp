@@ -15,7 +15,7 @@ struct Theme {
   QColor ground, panel, text, muted, grid, accent, good, bad, warn, selection;
   std::array<QColor, sim::ink_count> ink;
   std::array<QColor, sim::buffer_category_count> memory;  // by sim::BufferCategory
-  std::array<QColor, 6> parts;  // of sim::Breakdown, in the order of sim::breakdown_fields
+  std::array<QColor, 8> parts;  // of sim::Breakdown, in the order of sim::breakdown_fields
 };
 
 const Theme& light_theme();

@@ -42,7 +42,8 @@ void SourcesPane::refresh() {
     sources << text(source);
   for (const Figure& figure : headline_of(report))
     definitions << figure.title + ": " + figure.definition;
-  setHtml(list(tr("Not validated by measurements of training"), open) +
+  setHtml(list(tr("Software that is forecast"), software_of(report)) +
+          list(tr("Not validated by measurements of training"), open) +
           list(tr("What followed the knobs"), follows) + list(tr("Notes"), notes) +
           list(tr("Parameters and their sources"), sources) + list(tr("Definitions"), definitions));
 }

@@ -86,6 +86,7 @@ void BreakdownStrip::paintEvent(QPaintEvent*) {
   int x = margin + label_width;
   const int y = bar(2).top();
   for (std::size_t part = 0; part < sim::breakdown_fields.size(); ++part) {
+    if (!sim::breakdown_fields[part].shows(now.breakdown)) continue;
     const QString text = share_text(now, part);
     painter.fillRect(QRect{x, y + 5, 10, 10}, theme.parts[part]);
     if (sim::breakdown_fields[part].member == &sim::Breakdown::bubble)
@@ -102,9 +103,10 @@ bool BreakdownStrip::event(QEvent* event) {
   const sim::Report& now = session_.result()->forecast.report;
   QString text;
   for (std::size_t part = 0; part < sim::breakdown_fields.size(); ++part)
-    text += QString{"<b>%1</b> %2: %3<br>"}.arg(
-        share_text(now, part), QString::fromStdString(sim::precise(part_of(now, part))),
-        part_definition(part));
+    if (sim::breakdown_fields[part].shows(now.breakdown))
+      text += QString{"<b>%1</b> %2: %3<br>"}.arg(
+          share_text(now, part), QString::fromStdString(sim::precise(part_of(now, part))),
+          part_definition(part));
   QToolTip::showText(help->globalPos(), text + tr("Mean over all GPUs; the parts sum to the step."),
                      this);
   return true;
@@ -114,7 +116,8 @@ void BreakdownStrip::describe() {
   if (!session_.result()) return;
   QStringList parts;
   for (std::size_t part = 0; part < sim::breakdown_fields.size(); ++part)
-    parts << share_text(session_.result()->forecast.report, part);
+    if (sim::breakdown_fields[part].shows(session_.result()->forecast.report.breakdown))
+      parts << share_text(session_.result()->forecast.report, part);
   setAccessibleDescription(parts.join(", "));
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "sim/config/file_kind.hpp"
+#include "sim/config/foreign_format.hpp"
 #include "sim/config/gzip.hpp"
 #include "sim/interop/job_kind.hpp"
 #include "ui/validate/run_file.hpp"
@@ -44,6 +45,9 @@ OpenedFile role_of(const QString& path) {
     return {.role = FileRole::run};
   if (const std::optional<sim::JobKind> job = sim::job_kind_of(name, text))
     return {.role = FileRole::job, .job = *job};
+  if (const sim::ForeignFormat* format = sim::foreign_format_of(text, true))
+    return {.role = FileRole::other,
+            .what = std::string{format->name} + "; " + std::string{format->instead}};
   const std::optional<sim::FileKind> kind = kind_of(text, name);
   if (kind == sim::FileKind::step_record) return {.role = FileRole::run};
   if (kind && kind != sim::FileKind::scenario)

@@ -42,8 +42,8 @@ std::vector<LayoutDefault> deepspeed_layout(AttentionKernel kernel, std::string_
       {"overlap.parameters",
        [](Layout& layout) { layout.overlap_parameters = layout.zero_stage == 3; },
        "ZeRO-1 and 2 gather behind the optimizer", true},
-      {"overlap.pipeline", [](Layout& layout) { layout.overlap_pipeline = false; },
-       "messages are waited for", true},
+      // runtime/pipe/p2p.py: send and recv are dist.send and dist.recv, which block the stream.
+      waits_for_messages("messages are waited for", true),
   };
 }
 

@@ -3,7 +3,7 @@
 //   2023       e9b61f78 of 26 December 2023, megatron/arguments.py
 //   core-0.13  core_v0.13.0, and the same flags in core_v0.14.0, core_v0.15.0 and core_v0.16.1:
 //   and later  megatron/training/arguments.py, core/model_parallel_config.py
-// Without a version: all fused, as a scenario that says no more has always been forecast.
+// Without a version: the kernels and passes that no flag changes, all that a flag can fuse fused.
 #include "sim/framework/presets/tables.hpp"
 
 namespace sim::preset_tables {
@@ -25,6 +25,8 @@ Framework of_2021() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;
   framework.execution.adds_gradients = true;
+  // What its optimizer does besides is left out: host_calls was fitted without (vtrain_single).
+  framework.execution.separate_update = false;
   framework.execution.gradient_placeholders = Placeholders::none;
   return framework;
 }
@@ -34,8 +36,7 @@ Framework of_2021() {
 Framework of_2023() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;
-  framework.execution.scales_gradients = framework.execution.checks_gradients =
-      framework.execution.separate_update = true;
+  framework.execution.scales_gradients = framework.execution.checks_gradients = true;
   return framework;
 }
 
@@ -52,16 +53,17 @@ void wait_for_gradients(Layout& layout) {
 void wait_for_parameters(Layout& layout) {
   layout.overlap_parameters = false;
 }
-void wait_for_messages(Layout& layout) {
-  layout.overlap_pipeline = false;
-}
-void overlap_interleaved_messages(Layout& layout) {
-  if (layout.pipeline_parallel > 1)
-    layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
-}
 void fp32_gradients_of_bf16(Layout& layout) {
   layout.gradient_dtype =
       layout.activation_dtype == DType::bf16 ? DType::fp32 : layout.activation_dtype;
+}
+
+// core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving waits for
+// every message, and no flag changes that; --no-overlap-p2p-communication is for the interleaved
+// schedule (training/arguments.py: overlap_p2p_comm is off without virtual stages).
+LayoutDefault messages() {
+  return overlaps_interleaved_messages(
+      "overlap_p2p_comm is on, and for interleaved schedules only");
 }
 
 std::vector<LayoutDefault> layout_of_2021() {
@@ -70,7 +72,7 @@ std::vector<LayoutDefault> layout_of_2021() {
       attention(AttentionKernel::unfused, "there is no other kernel"),
       {"gradient_dtype", fp32_gradients_of_bf16, "--bf16 adds and reduces gradients in fp32"},
       {"overlap.gradients", wait_for_gradients, "gradients are reduced behind the backward pass"},
-      {"overlap.pipeline", wait_for_messages, "every message is waited for"},
+      waits_for_messages("every message is waited for"),
       {"overlap.tensor_wgrad", [](Layout& layout) { layout.overlap_tensor_wgrad = false; },
        "the reduction is waited for"},
   };
@@ -83,8 +85,7 @@ std::vector<LayoutDefault> layout_of_2023() {
       {"gradient_dtype", fp32_gradients_of_bf16, "--bf16 adds and reduces gradients in fp32"},
       {"overlap.gradients", wait_for_gradients, "--overlap-grad-reduce is off"},
       {"overlap.parameters", wait_for_parameters, "--overlap-param-gather is off"},
-      {"overlap.pipeline", overlap_interleaved_messages,
-       "overlap_p2p_comm is on, and for interleaved schedules only"},
+      messages(),
   };
 }
 
@@ -103,6 +104,9 @@ Framework megatron_kernels() {
   framework.host_update = megatron_host_update;
   // core/optimizer/cpu_offloading/hybrid_optimizer.py, below the mixed-precision optimizer.
   framework.execution.offload_keeps_masters = true;
+  // No flag changes it: core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32;
+  // distrib_optimizer.py, _copy_main_params_to_model_params.
+  framework.execution.separate_update = true;
   framework.execution.gradient_placeholders = Placeholders::temporary;
   framework.execution.bucket_rule = BucketRule::megatron;
   framework.execution.shares_key_heads = true;
@@ -120,7 +124,8 @@ std::vector<Preset> megatron() {
   return {
       preset("", megatron_kernels(),
              {no_recomputation("--recompute-granularity is not set"),
-              attention(AttentionKernel::flash, "--attention-backend auto: the fastest kernel")}),
+              attention(AttentionKernel::flash, "--attention-backend auto: the fastest kernel"),
+              messages()}),
       preset("2021", of_2021(), layout_of_2021()),
       preset("2023", of_2023(), layout_of_2023()),
       preset("core-0.13", of_core(), layout_of_core()),

@@ -30,12 +30,7 @@ std::vector<LayoutDefault> recipe_layout() {
       {"fp8_parameters",
        [](Layout& layout) { layout.eight_bit_parameters = is_quantized(layout.compute_dtype); },
        "fp8_param_gather: weights are stored and gathered in 8 bits"},
-      {"overlap.pipeline",
-       [](Layout& layout) {
-         if (layout.pipeline_parallel > 1)
-           layout.overlap_pipeline = layout.schedule == Schedule::interleaved;
-       },
-       "overlap_p2p_comm with virtual stages"},
+      overlaps_interleaved_messages("overlap_p2p_comm with virtual stages"),
       {"overlap.tensor_products",
        [](Layout& layout) {
          layout.overlap_tensor_products =

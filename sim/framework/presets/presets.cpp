@@ -2,7 +2,9 @@
 #include <iterator>
 
 #include "sim/base/check.hpp"
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/framework/presets/tables.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace sim {
 
@@ -25,6 +27,25 @@ LayoutDefault attention(AttentionKernel kernel, std::string_view why) {
       row.set = [](Layout& layout) { layout.attention = AttentionKernel::flash; };
   }
   return row;
+}
+
+LayoutDefault waits_for_messages(std::string_view why, bool fixed) {
+  return {"overlap.pipeline",
+          [](Layout& layout) {
+            if (layout.pipeline_parallel > 1)
+              layout.overlap_pipeline = splits_backward(layout.schedule);
+          },
+          why, fixed};
+}
+
+LayoutDefault overlaps_interleaved_messages(std::string_view why) {
+  return {"overlap.pipeline",
+          [](Layout& layout) {
+            if (layout.pipeline_parallel > 1)
+              layout.overlap_pipeline =
+                  layout.schedule == Schedule::interleaved || splits_backward(layout.schedule);
+          },
+          why};
 }
 
 }  // namespace preset_tables
@@ -66,6 +87,17 @@ std::string text_of(const Preset& preset) {
   std::string text{word(preset.name)};
   if (!preset.version.empty()) text += ' ' + std::string{preset.version};
   return text;
+}
+
+const LayoutDefault* set_message_overlap(const Preset& preset, Layout& layout) {
+  layout.overlap_pipeline = Layout{}.overlap_pipeline;
+  const LayoutDefault* by = nullptr;
+  for (const LayoutDefault& row : preset.layout) {
+    if (row.key != message_overlap_key) continue;
+    row.set(layout);
+    if (layout.overlap_pipeline != Layout{}.overlap_pipeline) by = &row;
+  }
+  return by;
 }
 
 Framework framework_of(FrameworkName name) {

@@ -27,6 +27,7 @@ Framework sharded_parameters() {
 
 std::vector<LayoutDefault> sharded_layout() {
   return {
+      messages_of_torch(),
       {"zero_stage", [](Layout& layout) { layout.zero_stage = 3; }, "FULL_SHARD"},
       no_recomputation("no checkpoint_wrapper"),
       attention(AttentionKernel::flash_2, sdpa),
@@ -38,6 +39,13 @@ std::vector<LayoutDefault> sharded_layout() {
 }
 
 }  // namespace
+
+// Sends and receives are actions of their own under schedules with a split backward pass
+// (torch/distributed/pipelining/schedules.py, _PipelineScheduleRuntime); 1F1B, GPipe and, up to
+// PyTorch 2.8, the interleaved schedule wait for each batch of messages (_batch_p2p, wait()).
+LayoutDefault messages_of_torch() {
+  return waits_for_messages("torch.distributed.pipelining waits for its messages", true);
+}
 
 Framework pytorch_kernels() {
   Framework framework;
@@ -54,7 +62,8 @@ Framework pytorch_kernels() {
 
 std::vector<Preset> pytorch() {
   const std::vector<LayoutDefault> layout{no_recomputation("nothing is checkpointed"),
-                                          attention(AttentionKernel::flash_2, sdpa)};
+                                          attention(AttentionKernel::flash_2, sdpa),
+                                          messages_of_torch()};
   return {{PresetName::pytorch, "", "PyTorch", pytorch_kernels(), layout},
           {PresetName::pytorch, "2", "PyTorch", pytorch_kernels(), layout}};
 }

@@ -58,7 +58,7 @@ std::vector<LayoutDefault> scaling_layout() {
        "gradients are reduced in fp32", true},
       waits("overlap.gradients", [](Layout& layout) { layout.overlap_gradients = false; }),
       waits("overlap.parameters", [](Layout& layout) { layout.overlap_parameters = false; }),
-      waits("overlap.pipeline", [](Layout& layout) { layout.overlap_pipeline = false; }),
+      waits_for_messages("torch.distributed calls block the stream", true),
       waits("overlap.tensor_wgrad", [](Layout& layout) { layout.overlap_tensor_wgrad = false; }),
   };
 }

@@ -28,5 +28,12 @@ std::vector<Preset> fully_sharded_data();  // fsdp1, fsdp2
 // Rows that several tables have.
 LayoutDefault no_recomputation(std::string_view why);
 LayoutDefault attention(AttentionKernel kernel, std::string_view why);
+// overlap.pipeline of a framework that waits for the messages of a pipeline, unless the schedule
+// splits its backward passes: only code that posts messages ahead has such schedules.
+LayoutDefault waits_for_messages(std::string_view why, bool fixed = false);
+// The same, but messages of the interleaved schedule overlap.
+LayoutDefault overlaps_interleaved_messages(std::string_view why);
+// torch.distributed.pipelining: overlap.pipeline of whoever has its pipelines from there.
+LayoutDefault messages_of_torch();
 
 }  // namespace sim::preset_tables

@@ -32,16 +32,7 @@ std::vector<LayoutDefault> torchtitan_layout() {
       attention(AttentionKernel::flash_2, "scaled_dot_product_attention runs FlashAttention-2"),
       {"reduce_dtype", [](Layout& layout) { layout.reduce_dtype = DType::fp32; },
        "mixed_precision_reduce float32"},
-      {"overlap.pipeline",
-       [](Layout& layout) {
-         // Where sends and receives are actions of their own, as schedules with a split backward
-         // pass have them (schedules.py, _PipelineScheduleRuntime), they do not.
-         const bool beside = layout.schedule == Schedule::zb_v ||
-                             layout.schedule == Schedule::dual_pipe_v ||
-                             layout.schedule == Schedule::interleaved_zb;
-         if (layout.pipeline_parallel > 1 && !beside) layout.overlap_pipeline = false;
-       },
-       "torch.distributed.pipelining waits for its messages", true},
+      messages_of_torch(),
   };
 }
 

@@ -25,12 +25,13 @@ Framework transformers_kernels() {
 }
 
 std::vector<Preset> transformers() {
-  return {{PresetName::transformers,
-           "",
-           "Hugging Face transformers",
-           transformers_kernels(),
-           {no_recomputation("gradient_checkpointing is off"),
-            attention(AttentionKernel::flash_2, "scaled_dot_product_attention")}}};
+  return {
+      {PresetName::transformers,
+       "",
+       "Hugging Face transformers",
+       transformers_kernels(),
+       {no_recomputation("gradient_checkpointing is off"),
+        attention(AttentionKernel::flash_2, "scaled_dot_product_attention"), messages_of_torch()}}};
 }
 
 }  // namespace sim::preset_tables

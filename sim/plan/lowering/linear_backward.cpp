@@ -145,11 +145,12 @@ Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& g
     return parts_.sliced.scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
   const Value adapted = parts_.adapters.backward(frame, i, gradient);
-  Value out = product_gradient(frame, i, gradient);
+  const int products = frame.shape->ops[i].products;
+  Value out = product_gradient(frame, i, gradient, products == 1);
   parts_.adapters.add_gradient(frame, i, adapted, out);
   if (!scattered) out = sum_gradient(frame, i, out);
-  for (int product = 1; product < frame.shape->ops[i].products; ++product) {
-    Value part = product_gradient(frame, i, gradient);
+  for (int product = 1; product < products; ++product) {
+    Value part = product_gradient(frame, i, gradient, product + 1 == products);
     if (!scattered) part = sum_gradient(frame, i, part);
     out = add_product(frame, i, out, part);
   }
@@ -167,7 +168,8 @@ Value LinearBackward::add_product(Frame& frame, std::size_t i, Value sum, Value 
   return sum;
 }
 
-Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value& gradient) {
+Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value& gradient,
+                                       bool last) {
   const OpWork& work = frame.work->ops[i];
   const ShardedOp& op = frame.shape->ops[i];
   // Of one token of each sequence: those of the others are zero, and have their place.
@@ -179,7 +181,7 @@ Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value&
     out.ready = emit_.compute(frame, i, work.input_gradients[k], work.gradient_name,
                               Action::input_gradient);
     // The kernel of the weight's gradient frees it; where there is none, the last kernel does.
-    if (work.weight_gradients.empty() && k + 1 == work.input_gradients.size())
+    if (last && work.weight_gradients.empty() && k + 1 == work.input_gradients.size())
       tensors_.drop(gradient, Role::gradient);
     else
       tensors_.read(gradient, Role::gradient);

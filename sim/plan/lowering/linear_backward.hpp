@@ -24,7 +24,8 @@ class LinearBackward : BlockPart {
   Value scatter_output_gradient(Frame& frame, std::size_t i, Value gradient);
   Value input_gradient(Frame& frame, std::size_t i, const Value& gradient);
   Value add_product(Frame& frame, std::size_t i, Value sum, Value part);
-  Value product_gradient(Frame& frame, std::size_t i, const Value& gradient);
+  // `last`: no product reads `gradient` after it.
+  Value product_gradient(Frame& frame, std::size_t i, const Value& gradient, bool last);
   Value sum_gradient(const Frame& frame, std::size_t i, Value partial);
   void weight_gradient(Frame& frame, std::size_t i, const Value& gradient, const Value& own_tokens,
                        const Value& gathered);

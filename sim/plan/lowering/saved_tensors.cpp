@@ -71,9 +71,11 @@ Value SavedTensors::held_output(Frame& frame, std::size_t i, const Value& x) {
 }
 
 void SavedTensors::free_saved(Saved& saved) {
+  // Beside what was kept, a core that was computed again is scratch.
+  const Role core = saved.extra.value == none ? Role::saved : Role::workspace;
   tensors_.release(saved.input, Role::input);
   tensors_.release(saved.extra, Role::saved);
-  tensors_.release(saved.core, Role::saved);
+  tensors_.release(saved.core, core);
   tensors_.release(saved.output, Role::saved_output);
   tensors_.release(saved.keys, Role::keys);
 }

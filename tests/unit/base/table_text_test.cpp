@@ -14,6 +14,19 @@ TEST_CASE("numbers for people") {
   CHECK(precise(std::chrono::milliseconds{5634}) == "5.634 s");
   CHECK(precise(std::chrono::microseconds{45'500}) == "45.50 ms");
   CHECK(precise(Duration{12}) == "12 ps");
+  CHECK(precise(Duration{}) == "0 s");
+  CHECK(precise(std::chrono::seconds{1287}) == "1,287 s");
+  CHECK(precise(std::chrono::seconds{123'456}) == "123,456 s");
+  CHECK(precise(std::chrono::milliseconds{999'960}) == "1,000 s");
+  CHECK(precise(std::chrono::milliseconds{100'000}) == "100.0 s");
+  CHECK(range_text(std::chrono::seconds{1520}, std::chrono::seconds{1750}) == "1,520 to 1,750 s");
+  CHECK(range_text(std::chrono::milliseconds{6080}, std::chrono::milliseconds{6860}) ==
+        "6.08 to 6.86 s");
+  CHECK(range_text(std::chrono::milliseconds{50}, std::chrono::milliseconds{1500}) ==
+        "0.0500 to 1.50 s");
+  CHECK(significant(9999.7) == "10,000");
+  CHECK(significant(15.6e12) == "15.6 trillion");
+  CHECK(significant(1e13) == "10 trillion");
   CHECK(wrapped("aa bb cc", 5) == std::vector<std::string>{"aa bb", "cc"});
   CHECK(wrapped("unbreakable", 5) == std::vector<std::string>{"unbreakable"});
 }

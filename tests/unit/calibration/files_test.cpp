@@ -90,9 +90,67 @@ TEST_CASE("measured curves become a cluster file that can be read", "[calibratio
       "none.yaml: error: no collective was measured that a curve could hold");
 }
 
-TEST_CASE("a device file is its base where nothing was measured", "[calibration]") {
+namespace {
+
+// A trace of one product with shapes (`dims`), on a GPU that is named so.
+std::string trace_of(const std::string& gpu, const std::string& dims, const std::string& launch) {
+  return R"({"schemaVersion":1,"deviceProperties":[{"id":0,"name":")" + gpu +
+         R"(}],"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","ts":1,"dur":9,"args":)"
+         R"({"External id":7)" +
+         dims + R"(}},{"ph":"X","cat":"cuda_runtime","name":")" + launch +
+         R"(","pid":1,"tid":1,"ts":2,"dur":1,"args":{"correlation":1}},{"ph":"X","cat":)"
+         R"("cuda_runtime","name":")" +
+         launch +
+         R"(","pid":1,"tid":1,"ts":9,"dur":1,"args":{"correlation":2}},{"ph":"X","cat":"kernel",)"
+         R"("name":"gemm","pid":0,"tid":7,"ts":20,"dur":700,"args":{"External id":7}}]})";
+}
+const std::string shapes =
+    R"(,"Input Dims":[[4096,4096],[4096,4096]],"Input type":["c10::BFloat16","c10::BFloat16"])";
+
+std::string device_problem(const std::string& trace, const char* base) {
   const Folder folder;
-  const Device base = host_base_device();
-  write_device_file(folder.path("device.yaml"), base, {.host = "box"});
-  CHECK(load_device(folder.path("device.yaml")).memory_bandwidth == base.memory_bandwidth);
+  const Device device =
+      load_device(sim::test::source_dir() + "/topologies/devices/" + base + ".yaml");
+  try {
+    write_device_file(folder.path("device.yaml"), device,
+                      parse_kineto({{"t.json", trace}}).machine);
+  } catch (const InputError& error) {
+    CHECK_FALSE(fs::exists(folder.path("device.yaml")));
+    return error.problems().front().what;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("no device file is written that would be its base alone", "[calibration]") {
+  const Folder folder;
+  CHECK_THROWS_AS(write_device_file(folder.path("a.yaml"), host_base_device(), {.host = "box"}),
+                  InputError);
+  const std::string gpu = R"(NVIDIA H100 80GB HBM3","computeMajor":9,"warpSize":32)";
+  CHECK(device_problem(trace_of(gpu, "", "cudaLaunchKernel"), "h100_sxm")
+            .starts_with("nothing measured: no kernel has shapes"));
+  CHECK(device_problem(trace_of(gpu, shapes, "cudaLaunchKernel"), "h100_sxm").empty());
+}
+
+TEST_CASE("a trace of another maker than the base is refused", "[calibration]") {
+  const std::string amd = R"(AMD Radeon Graphics","computeMajor":9,"warpSize":64)";
+  const std::string problem = device_problem(trace_of(amd, shapes, "hipLaunchKernel"), "h100_sxm");
+  CHECK(problem.starts_with("the traces are of a GPU of AMD (\"AMD Radeon Graphics\")"));
+  CHECK(device_problem(trace_of(amd, shapes, "hipLaunchKernel"), "mi300x").empty());
+  const std::string plain = R"(X","numSms":8)";
+  CHECK_FALSE(device_problem(trace_of(plain, shapes, "hipLaunchKernel"), "h200_sxm").empty());
+  CHECK(device_problem(trace_of(plain, shapes, "cudaLaunchKernel"), "h200_sxm").empty());
+}
+
+TEST_CASE("a trace of another generation than the base is told", "[calibration]") {
+  const Folder folder;
+  const Device base = load_device(sim::test::source_dir() + "/topologies/devices/h100_sxm.yaml");
+  const std::string gpu = R"(NVIDIA A100-SXM4-80GB","computeMajor":8,"warpSize":32)";
+  const CalibratedFile written = write_device_file(
+      folder.path("device.yaml"), base,
+      parse_kineto({{"t.json", trace_of(gpu, shapes, "cudaLaunchKernel")}}).machine);
+  REQUIRE_FALSE(written.notes.empty());
+  CHECK(written.notes.front().find("compute capability 8; the base H100 SXM is hopper") !=
+        std::string::npos);
 }

@@ -100,8 +100,6 @@ TEST_CASE("what a log does not tell is asked for, and contradictions are refused
       parse_nccl_tests("\nhello\n", "b.log", all_reduce()),
       "b.log:2:1: error: no table of nccl-tests was found: a header with size, time, algbw, busbw; "
       "not understood: 'hello'");
-  CHECK_THROWS_WITH(parse_nccl_tests("{\"version\": 1}", "c.json", all_reduce()),
-                    "c.json: error: this is the JSON of nccl-tests (-J); give its text output");
 }
 
 namespace {

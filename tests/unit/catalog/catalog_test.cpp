@@ -223,7 +223,9 @@ TEST_CASE("the pages of the formats name every key", "[catalog]") {
         "topologies/devices/RULES.md", "topologies/devices/h100_sxm.yaml",
         "sim/scenario/README.md"}},
       {"flops", {"sim/scenario/README.md"}},
-      {"name", {"sim/scenario/README.md"}}};
+      {"name", {"sim/scenario/README.md"}},
+      {"notes", {"sim/scenario/README.md"}},
+      {"carried", {"sim/scenario/README.md"}}};
   std::map<std::string, std::string> texts;
   for (const auto& [section, files] : pages)
     for (const std::string& name : files) {

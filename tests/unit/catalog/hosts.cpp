@@ -105,8 +105,9 @@ Host scenario_host(std::string name, std::string text) {
             std::erase_if(answer.asked, [](const std::string& path) {
               const std::string top = path.substr(0, path.find('.'));
               static const std::set<std::string> sections{
-                  "name",     "model", "cluster", "layout", "simulation", "framework",
-                  "training", "flops", "budget",  "search", "sweep",      "disturbance"};
+                  "name",      "model",  "cluster", "layout",     "simulation",
+                  "framework", "notes",  "carried", "training",   "flops",
+                  "budget",    "search", "sweep",   "disturbance"};
               return sections.count(top) == 0;
             });
             return answer;

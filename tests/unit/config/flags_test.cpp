@@ -140,7 +140,7 @@ TEST_CASE("texts that are scripts, and documents that are none", "[config]") {
   CHECK(flags_of("CMD=\"torchrun pretrain_gpt.py --num-layers 2 --lr '1e-4'\"\necho $CMD\n"
                  "eval ${CMD}\n") == Lines{"--num-layers 2", "--lr 1e-4"});
   CHECK(flags_of("srun -N 4 --ntasks-per-node=8 bash -c \"python a.py --num-layers 2\"\n") ==
-        Lines{"--num-layers 2"});
+        Lines{"--nnodes 4", "--nproc-per-node 8", "--num-layers 2"});
   CHECK(flags_of("cat > x.yaml <<EOF\n--num-layers: 3\nEOF\ntorchrun a.py --num-layers 2\n") ==
         Lines{"--num-layers 2"});
   CHECK(flags_of("NPROC_PER_NODE=8 NNODES=2 \\\nmegatron sft --micro_batch_size 2\n") ==

@@ -77,16 +77,17 @@ TEST_CASE("Python: a configuration is what a function makes", "[config]") {
   CHECK(model.integer("tokens", {0, 100'000}) == 14336);
   CHECK(model.list("modules").size() == 2);
   CHECK(model.text("dtype") == "torch.bfloat16");
-  // What is not known is taken to hold, and told.
-  CHECK(model.integer("layers", {0, 100}) == 5);
+  // What a condition that is not known decides is not known.
+  CHECK_FALSE(model.has("layers"));
+  CHECK(first.object("_unknown").text("model.layers") == "if cfg.model.unheard_of:");
   const sim::ObjectReader overlap = first.object("overlap");
   CHECK(overlap.text("_target_") == "Overlap");
   CHECK(overlap.boolean("on"));
   CHECK(overlap.integer("_0", {0, 10}) == 3);
   CHECK_FALSE(overlap.boolean("more"));
   CHECK(first.list("_calls").front().text() == "_helper");
-  CHECK(first.list("_unread").front().text() == "if cfg.model.unheard_of:");
   CHECK(first.object("env_vars").integer("A", {0, 10}) == 1);
+  sound.replace(sound.find("cfg.model.unheard_of"), 20, "cfg.overlap.on");
   const sim::EvaluatedPython second = evaluated(sound, "second");
   CHECK(second.root_object().object("model").integer("layers", {0, 100}) == 8);
 }
@@ -112,6 +113,28 @@ TEST_CASE("Python: expressions and statements are evaluated", "[config]") {
   CHECK(x_after("  cfg.x = 1\n  cfg.x = cfg.other + 1\n") == "none");
   CHECK(x_after("  cfg.x = os.cpu_count()\n") == "none");
   CHECK(x_after("  cfg.x = 9 ** 99\n") == "none");
+}
+
+TEST_CASE("Python: what hangs on a condition that is not known is not known", "[config]") {
+  const std::string unless = "  cfg.x = 1\n  if cfg.a:\n    ";
+  CHECK(x_after(unless + "cfg.x = 2\n") == "none");
+  CHECK(x_after(unless + "cfg.x = 1\n") == "1");
+  CHECK(x_after(unless + "pass\n  else:\n    cfg.x = 2\n") == "none");
+  CHECK(x_after(unless + "y = 2\n  cfg.x = y\n") == "none");
+  CHECK(x_after(unless + "raise ValueError\n  cfg.x = 2\n") == "2");
+  CHECK(x_after(unless + "setattr(cfg, 'x', 2)\n") == "none");
+  CHECK(x_after(unless + "return cfg\n  cfg.x = 2\n") == "none");
+  CHECK(x_after("  for i in cfg.a:\n    cfg.x = i\n") == "none");
+  CHECK(x_after("  def f():\n    if cfg.a:\n      return 1\n    return 2\n  cfg.x = f()\n") ==
+        "none");
+  CHECK(x_after("  def f():\n    if cfg.a:\n      return 2\n    return 2\n  cfg.x = f()\n") == "2");
+  CHECK(
+      x_after("  def f():\n    y = 3\n    return y\n  cfg.x = 3\n  if cfg.a:\n    cfg.x = f()\n") ==
+      "3");
+  CHECK(x_after("  cfg.x = [1, cfg.a]\n") == "none");
+  CHECK(x_after(unless + "cfg.y = 2\n") == "1");
+  CHECK(x_after("  if hasattr(cfg, 'x') and cfg.x:\n    cfg.x = False\n") == "false");
+  CHECK(x_after("  if hasattr(cfg, 'x') and cfg.x:\n    cfg.x = True\n") == "none");
 }
 
 TEST_CASE("Python: helpers change what they are given", "[config]") {

@@ -54,6 +54,9 @@ class HandProgram {
 
   Program program;
   DType dtype = DType::bf16;  // of products
+  // Of the operators added from now on.
+  Action action = Action::forward;
+  std::uint32_t subject = Program::no_subject;
 
  private:
   OpId add(OpKind kind, Stream stream, std::size_t work, std::initializer_list<OpId> after) {
@@ -62,6 +65,8 @@ class HandProgram {
     program.stream.push_back(stream);
     program.pass.push_back(Pass::forward);
     program.work.push_back(static_cast<std::uint32_t>(work));
+    program.action.push_back(action);
+    program.subject.push_back(subject);
     program.label.push_back({.name = op.value});
     program.names.push_back("op" + std::to_string(op.value));
     program.dependency.insert(program.dependency.end(), after);

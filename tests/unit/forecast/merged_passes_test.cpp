@@ -21,7 +21,7 @@ Step step(bool pipelined, const std::string& dispatcher, std::vector<std::string
   Scenario scenario = load_scenario("scenarios/mixtral-8x7b-64-h100.yaml", more);
   scenario.options.interference = false;
   const Report report = forecast(scenario).report;
-  return {to_seconds(report.step_time), to_seconds(report.breakdown.exposed_tensor)};
+  return {to_seconds(report.step_time), to_seconds(report.breakdown.exposed_expert)};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The tables of framework presets: complete, unambiguous, and of keys that exist.
 #include <set>
 
+#include "sim/framework/presets/message_overlap.hpp"
 #include "sim/framework/presets/preset.hpp"
 #include "sim/layout/layout_fields.hpp"
 #include "tests/catch.hpp"
@@ -60,7 +61,10 @@ TEST_CASE("generations of Megatron-LM differ in gradients, loss and optimizer", 
   CHECK(runs("2021").execution.gradient_placeholders == Placeholders::none);
   CHECK_FALSE(runs("2023").execution.adds_gradients);
   CHECK(runs("2023").execution.gradient_placeholders == Placeholders::temporary);
-  CHECK(runs("2023").execution.separate_update);
+  // No flag of Megatron-LM changes it; 2021 leaves the passes of its optimizer out.
+  for (const char* version : {"", "2023", "core-0.16"})
+    CHECK(runs(version).execution.separate_update);
+  CHECK_FALSE(runs("2021").execution.separate_update);
   CHECK(runs("core-0.16").execution.gradient_placeholders == Placeholders::kept);
   CHECK(runs("core-0.16").loss == LossForm::separate);
 }
@@ -73,6 +77,29 @@ TEST_CASE("messages of a recipe overlap in interleaved schedules alone", "[frame
   Layout interleaved = plain;
   interleaved.schedule = Schedule::interleaved;
   CHECK(with(nemo, "overlap.pipeline", interleaved).overlap_pipeline);
+}
+
+TEST_CASE("every framework says whether messages overlap under each schedule", "[framework]") {
+  const auto overlaps = [](const Preset& preset, Schedule schedule, int stages = 4) {
+    Layout layout;
+    layout.pipeline_parallel = stages;
+    layout.schedule = schedule;
+    layout.overlap_pipeline = stages == 1;  // what it was before does not count
+    const LayoutDefault* row = set_message_overlap(preset, layout);
+    CHECK((row != nullptr) == !layout.overlap_pipeline);
+    return layout.overlap_pipeline;
+  };
+  for (const Preset& preset : presets()) {
+    CAPTURE(text_of(preset));
+    const bool megatron = preset.framework.name == FrameworkName::megatron;
+    CHECK_FALSE(overlaps(preset, Schedule::one_f_one_b));
+    CHECK_FALSE(overlaps(preset, Schedule::gpipe));
+    CHECK(overlaps(preset, Schedule::interleaved) == (megatron && preset.version != "2021"));
+    CHECK(overlaps(preset, Schedule::zb_h1));
+    CHECK(overlaps(preset, Schedule::zb_v));
+    CHECK(overlaps(preset, Schedule::dual_pipe_v));
+    CHECK(overlaps(preset, Schedule::one_f_one_b, 1));
+  }
 }
 
 TEST_CASE("DeepSpeed reduces gradients beside compute under ZeRO-3 only", "[framework]") {

@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/framework/framework.hpp"
 #include "sim/model/model.hpp"
+#include "sim/model/transformer.hpp"
+#include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"
@@ -351,4 +354,29 @@ TEST_CASE("TRL and axolotl: other optimizers are refused", "[interop]") {
               "adamw_bnb_8bit, paged_adamw_32bit, lion, ademamix (32bit, 8bit), adafactor, sgd"});
   CHECK(job("rl: dpo\n").size() == 1);
   CHECK_FALSE(job("fsdp: full_shard wrapped\n").empty());
+}
+
+TEST_CASE("hybrids are read under Accelerate, whole on every GPU", "[interop]") {
+  const auto with_model = [](const std::string& name) {
+    ImportRequest known = request();
+    known.model = *load_model(sim::test::source_dir() + "/models/" + name + ".yaml").shape;
+    return import(fsdp(""), known);
+  };
+  for (const char* name : {"qwen3.5-9b", "qwen3.5-35b-a3b", "qwen3-next-80b-a3b"}) {
+    CAPTURE(name);
+    const Imported job = with_model(name);
+    CHECK(job.layout.zero_stage == 3);
+    CHECK(notes(job, "model"));
+    Model model = build_transformer(job.shape);
+    run_with(job.framework, model);
+    CHECK(layout_problems(job.layout, model).empty());
+    Layout divided = job.layout;
+    divided.tensor_parallel = 2;
+    divided.data_parallel = 8;
+    divided.sequence_parallel = true;
+    CHECK_FALSE(layout_problems(divided, model).empty());
+    // Without a compiler what stands before the scan is a dozen kernels.
+    for (const ModelOp& op : model.layers.front().ops)
+      if (op.name == "delta_gates") CHECK(op.forward_launches > 10);
+  }
 }

@@ -160,7 +160,7 @@ namespace {
 
 constexpr std::string_view recipes = R"(
 def llama3_8b_pretrain_16gpu_h100_nvfp4_config() -> ConfigContainer:
-    cfg = llama3_8b_pretrain_config()
+    cfg = _pretrain_common()
     cfg.mixed_precision = _perf_precision("nvfp4")
     cfg.model.seq_length = 8192
     cfg.model.tensor_model_parallel_size = 2
@@ -169,12 +169,11 @@ def llama3_8b_pretrain_16gpu_h100_nvfp4_config() -> ConfigContainer:
     cfg.train.micro_batch_size = 1
     cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap=False)
     _llama_benchmark_common(cfg)
-    _mine(cfg)
     return cfg
 
 
 def llama3_8b_peft_8gpu_h100_bf16_config() -> ConfigContainer:
-    cfg = llama3_8b_peft_config(peft_scheme="lora")
+    cfg = _peft_common()
     cfg.mixed_precision = _perf_precision("bf16")
     cfg.peft.target_modules = ["linear_qkv"]
     cfg.model.seq_length = 4096
@@ -200,7 +199,6 @@ TEST_CASE("recipes of Megatron-Bridge in Python are read", "[interop]") {
   CHECK(trained.layout.overlap_parameters);
   CHECK(trained.layout.gradient_dtype == DType::bf16);
   CHECK_FALSE(trained.layout.overlap_tensor_products);
-  CHECK(test::notes(trained, "recipe"));
   const Imported tuned = recipe_of(recipes, "llama3_8b_peft_8gpu_h100_bf16_config");
   CHECK(tuned.layout.lora_rank == 32);
   CHECK(tuned.layout.lora_modules == std::vector{LoraModule::linear_qkv});
@@ -319,5 +317,5 @@ def qwen3_vl_30b_a3b_pretrain_32gpu_gb200_bf16_config():
   CHECK(test::problems([&] { return read(frozen); }).front().find("frozen parameters") !=
         std::string::npos);
   // A slice is not read: the whole table is not, and what it decides is not known.
-  CHECK(test::notes(read(text), "recipe"));
+  CHECK(test::problems([&] { return read(text); }).size() >= 1);
 }

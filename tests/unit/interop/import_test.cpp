@@ -134,6 +134,20 @@ TEST_CASE("Megatron-LM's rules are kept", "[interop]") {
                                  "'--tensor-model-parallel-size'?"});
 }
 
+TEST_CASE("a problem of a flag that the file does not have names the flag", "[interop]") {
+  const std::vector<std::string> found =
+      flag_problems(megatron("--num-virtual-stages-per-pipeline-rank 2"));
+  REQUIRE_FALSE(found.empty());
+  CHECK(found[0].find("pipeline-model-parallel-size is 1; virtual stages need ") !=
+        std::string::npos);
+}
+
+TEST_CASE("a misspelt flag may be meant for one that is only noted", "[interop]") {
+  CHECK(flag_problems(megatron("--no-rope-fuzion")) ==
+        std::vector<std::string>{"8:1: unknown key '--no-rope-fuzion'; did you mean "
+                                 "'--no-rope-fusion'?"});
+}
+
 TEST_CASE("shell variables are resolved, or reported", "[interop]") {
   const std::string job = megatron("--tensor-model-parallel-size $TP --save ${CHECKPOINTS}");
   CHECK(from_flags("TP=4\n" + job).layout.tensor_parallel == 4);

@@ -206,7 +206,7 @@ TEST_CASE("recipes of Megatron-Bridge in Python load a file beside them, or make
         "_FILE = Path(__file__).with_name(\"precision.cfg\")\n"
         "def " +
         name +
-        "():\n    cfg = llama3_70b_pretrain_config()\n"
+        "():\n    cfg = _pretrain_common()\n"
         "    cfg.mixed_precision = _perf_precision(\"nvfp4\")\n"
         "    cfg.model.seq_length = 8192\n    cfg.dataset.sequence_length = 8192\n"
         "    cfg.train.global_batch_size = 128\n    cfg.train.micro_batch_size = 1\n"

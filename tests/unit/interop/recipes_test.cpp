@@ -11,6 +11,7 @@
 #include "sim/interop/try_recipes.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
+#include "tests/temporary.hpp"
 
 using namespace sim;
 
@@ -103,7 +104,8 @@ TEST_CASE("a model that a job changes is written out, also with --model", "[inte
 }
 
 TEST_CASE("no recipe of the folder is missing from the table", "[interop]") {
-  std::set<std::string> listed{"table.csv", "README.md", "mlperf_common.sh", "megatron_sizes.sh"};
+  std::set<std::string> listed{"table.csv",         "README.md",        "mlperf_common.sh",
+                               "megatron_sizes.sh", "primus_base.yaml", "primus_model.yaml"};
   for (const Row& row : table())
     listed.insert(row.file);
   std::set<std::string> there;
@@ -125,4 +127,23 @@ TEST_CASE("a folder of recipes is tried as a whole", "[interop]") {
   CHECK(text.find("mlperf             3") != std::string::npos);
   CHECK(text.find("config_GB200_18x4x1_8b.sh") != std::string::npos);
   REQUIRE_THROWS_AS(try_recipes(folder + "nowhere", {}), InputError);
+}
+
+TEST_CASE("jobs that are not read are listed with their kinds", "[interop]") {
+  const fs::path there = sim::test::temporary_path("unread-jobs");
+  fs::create_directories(there);
+  std::ofstream{there / "a.yml"} << "{\"pipe-parallel-size\": 2, \"model-parallel-size\": 8, "
+                                    "\"rotary-pct\": 0.25,}\n";
+  std::ofstream{there / "b.sh"} << "srun -N 4 python my_trainer.py --depth 3\n";
+  std::ofstream{there / "c.json"} << "{\"weight_map\": {}, \"metadata\": {}}\n";
+  const TriedRecipes tried = try_recipes(there.string(), {});
+  fs::remove_all(there);
+  CHECK(tried.files == 3);
+  CHECK(tried.recipes.empty());
+  REQUIRE(tried.unread.size() == 2);  // an index of weights starts nothing
+  CHECK(tried.unread[0].kind == "a config of GPT-NeoX");
+  const std::string text = tried_text(tried, 3, false);
+  CHECK(text.find("3 files, 0 recipes, 2 jobs that are not read") != std::string::npos);
+  CHECK(text.find("a launch script of a program that is not known\n        b.sh") !=
+        std::string::npos);
 }

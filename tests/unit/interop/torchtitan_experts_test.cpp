@@ -202,3 +202,18 @@ TEST_CASE("torchtitan: what a configuration in Python is refused for", "[interop
   CHECK(from_registry(doubling, "llama3_8b").shape.layers == 32);
   CHECK(problems([] { return from_registry(registry, ""); }).size() == 1);  // which?
 }
+
+TEST_CASE("torchtitan: what cannot be evaluated is refused where a step depends on it",
+          "[interop]") {
+  const auto problem = [](const std::string& from, const std::string& to) {
+    std::string text = registry;
+    text.replace(text.find(from), from.size(), to);
+    const Lines all = problems([&] { return from_registry(text, "deepseek_v3_16b"); });
+    return all.empty() ? "" : all.front();
+  };
+  CHECK(problem("expert_parallel_degree=8", "expert_parallel_degree=[8, 4][0]").find("[8, 4][0]") !=
+        std::string::npos);
+  CHECK(problem("SelectiveAC.Config()", "policies[0]").find("cannot be evaluated here") !=
+        std::string::npos);
+  CHECK(problem("max_context_length=4096,", "max_context_length=lengths()[1],") != "");
+}

@@ -86,6 +86,56 @@ TEST_CASE("FSDP2: what is outside of layers is gathered first and stays", "[plan
   CHECK(fsdp.reserved() == 30 * 12 + 120 + 120);
 }
 
+TEST_CASE("FSDP2: a gradient on its way to the host leaves its place", "[plan]") {
+  const auto reserved = [](bool to_host) {
+    Fsdp fsdp;
+    for (const std::uint32_t unit : {2U, 1U, 0U}) {
+      fsdp.add(Action::reduce, unit, Access::read);
+      if (!to_host) continue;
+      const BufferId shard = fsdp.sketch.program.parameter_buckets[unit].gradient_shard;
+      fsdp.sketch.add(OpKind::host_copy, Stream::host_copy, {},
+                      {{shard, Access::free, Role::input}});
+      fsdp.sketch.program.action.back() = Action::gradients_to_host;
+      fsdp.sketch.program.subject.back() = unit;
+    }
+    return fsdp.reserved();
+  };
+  // 20, 60 and 40 MiB of fp32 shards, or the largest at a time.
+  CHECK(reserved(false) == 30 * 12 + 120);
+  CHECK(reserved(true) == 30 * 12 + 60);
+}
+
+TEST_CASE("FSDP2: parameters and their gradients are tensors of their own", "[plan]") {
+  const auto reserved = [](int tensors) {
+    Fsdp fsdp;
+    Program& program = fsdp.sketch.program;
+    program.allocation.expandable = false;
+    Buffer gradient;
+    gradient.size = Bytes{60 * mib};
+    program.buffers.push_back(gradient);
+    const BufferId made{static_cast<std::uint32_t>(program.buffers.size() - 1)};
+    program.parameter_buckets[1].gradient = made;
+    // The layer: 30 M elements of 2 bytes.
+    program.sites[1].elements = 30 * mib / tensors;
+    for (int i = 1; i < tensors; ++i)
+      program.sites.push_back(program.sites[1]);
+    for (std::uint32_t site = 1; site < program.sites.size(); ++site) {
+      if (program.sites[site].bucket != 1) continue;
+      for (int twice = 0; twice < 2; ++twice) {  // the second is added to the first
+        fsdp.sketch.add(OpKind::elementwise, Stream::compute, {},
+                        {{made, Access::write, Role::weight_gradient}});
+        program.action.back() = Action::weight_gradient;
+        program.subject.back() = site;
+        program.pass.back() = Pass::backward;
+      }
+    }
+    fsdp.sketch.add(OpKind::elementwise, Stream::compute, {}, {{made, Access::free, Role::input}});
+    return cached_memory(program, Bytes{10'000 * mib}).allocated.count() / mib;
+  };
+  CHECK(reserved(1) == 30 * 12 + 60);
+  CHECK(reserved(3) == 30 * 12 + 60);
+}
+
 TEST_CASE("FSDP2: reduced gradients are fp32 shards of a stream of their own", "[plan]") {
   Fsdp fsdp;
   fsdp.add(Action::reduce, 1, Access::read);

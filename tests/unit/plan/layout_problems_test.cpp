@@ -212,6 +212,8 @@ TEST_CASE("Sequences beyond the model's positions are refused", "[plan][problems
   model.max_sequence = 64;
   CHECK(problems_of(test::layout_for(1, 1, 1, 1), model) ==
         "sequence_length: sequence_length is 128, but test-gpt has positions for 64 tokens\n");
+  model.shape = TransformerShape{.positions = Positions::rotary};
+  CHECK(problems_of(test::layout_for(1, 1, 1, 1), model).empty());
   model.max_sequence = 0;
   model.fixed_sequence = 197;
   CHECK(problems_of(test::layout_for(1, 1, 1, 1), model) ==
@@ -229,6 +231,17 @@ TEST_CASE("Absurd sizes are refused before anything is built", "[plan][problems]
   CHECK(problems_of(layout, model) ==
         "global_batch: about 180 million operators per rank (900000 micro-batches); allowed: up to "
         "20 million\n");
+}
+
+TEST_CASE("Programs that no machine holds are refused before they are planned",
+          "[plan][problems]") {
+  // About 17 million operators a stage, 4.4 thousand million in all: 740 GB.
+  const Model model = test::gpt({.layers = 256});
+  const std::string text = problems_of(test::layout_for(1, 1, 256, 300'000), model);
+  CAPTURE(text);
+  CHECK(text.starts_with("global_batch: about "));
+  CHECK(text.find(" operators in 256 stages (300000 micro-batches), of ") != std::string::npos);
+  CHECK(text.find("allowed here: up to ") != std::string::npos);
 }
 
 TEST_CASE("Context parallelism needs chunks of whole sequences and a flash kernel",

@@ -50,6 +50,15 @@ inline Report small_report() {
   report.mfu = 0.4;
   report.hfu = 0.5;
   report.counted_flops = CountedFlops::full;
+  report.software = Software{.framework = "torchtitan",
+                             .version = "",
+                             .preset = "torchtitan",
+                             .kernels = "layers compiled, loss eager, optimizer eager",
+                             .attention = "flash-2 (FlashAttention-2)",
+                             .allocator = "PyTorch's, expandable segments",
+                             .unlike_preset = {"rotary eager"},
+                             .newest = "2026",
+                             .newest_has = {"loss keeps_logits"}};
   report.followed = {{"layout.data_parallel", "4", "2", "why"}};
   report.breakdown = {.compute = std::chrono::milliseconds{60},
                       .exposed_tensor = std::chrono::milliseconds{12},

@@ -1,6 +1,7 @@
 // The figures of the memory forecast's error, as the file has them.
 #include "sim/report/memory_error.hpp"
 
+#include <algorithm>
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
@@ -48,6 +49,37 @@ TEST_CASE("the error is of the schedule, else of the framework, else of all", "[
   CHECK(errors.of(FrameworkName::megatron, Schedule::gpipe).of == "megatron");
   CHECK(errors.of(FrameworkName::pytorch, Schedule::zb_h1).fraction == 0.05);
   CHECK(errors.of(FrameworkName::pytorch, Schedule::zb_h1).of == "all frameworks");
+}
+
+TEST_CASE("a job of a kind that no measured run has is as sure as the worst group", "[report]") {
+  const std::string shares = ", excess: [-0.2, -0.1, 0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06]}\n";
+  const File file{
+      "source: a command\nerrors:\n"
+      "  - {error: 0.04, rows: 200, measured: 100" +
+      shares +
+      "  - {framework: megatron, error: 0.03, rows: 100, measured: 100, "
+      "excess: [-0.01, -0.01, 0, 0.01, 0.01, 0.02, 0.03, 0.03, 0.03]}\n"
+      "  - {framework: scaling, error: 0.3, rows: 30, measured: 0, "
+      "excess: [0, 0, 0, 0, 0, 0.1, 0.3, 0.4, 0.5]}\n"
+      "  - {without: some_set, error: 0.9, rows: 150, measured: 50}\n"
+      "kinds: [framework megatron, experts under megatron]\n"};
+  const MemoryErrors errors = MemoryErrors::load(file.path);
+  const auto of = [&](const std::vector<std::string>& kinds) {
+    return errors.of(FrameworkName::megatron, Schedule::one_f_one_b, kinds);
+  };
+  CHECK(of({"framework megatron", "experts under megatron"}).fraction == 0.03);
+  CHECK(of({"framework megatron"}).unlike.empty());
+  const MemoryError unlike = of({"framework megatron", "optimizer on the host"});
+  CHECK(unlike.unlike == std::vector<std::string>{"optimizer on the host"});
+  CHECK(unlike.fraction == 0.3);
+  CHECK(unlike.excess.front() == -0.2);
+  CHECK(unlike.excess.back() == 0.5);
+  CHECK(std::is_sorted(unlike.excess.begin(), unlike.excess.end()));
+  // A file without kinds says nothing of them.
+  const File bare{sound};
+  CHECK(MemoryErrors::load(bare.path)
+            .of(FrameworkName::megatron, Schedule::zb_h1, {"optimizer on the host"})
+            .unlike.empty());
 }
 
 TEST_CASE("for the rows of a set the error is that of all other sets", "[report]") {

@@ -186,6 +186,25 @@ TEST_CASE("without figures of its error a forecast says nothing of it") {
   CHECK_FALSE(has(memory_json(report), "memory_error"));
 }
 
+TEST_CASE("one line says which software is forecast, others what differs from its preset",
+          "[report]") {
+  Report report = small_report();
+  report.import_notes = {{"--deterministic-mode", "kernels are modelled at full speed", true}};
+  const std::string line = software_line(*report.software);
+  CHECK(line ==
+        "torchtitan without a version (preset torchtitan): layers compiled, loss eager, optimizer "
+        "eager; attention flash-2 (FlashAttention-2); allocator PyTorch's, expandable segments");
+  CHECK(software_differences(*report.software) ==
+        std::vector<std::string>{"unlike preset torchtitan: rotary eager",
+                                 "framework.version 2026 would have: loss keeps_logits"});
+  CHECK(has(to_table(report), "software: torchtitan without a version (preset torchtitan)"));
+  CHECK(has(memory_table(report), "software: torchtitan without a version (preset torchtitan)"));
+  CHECK(has(to_csv(report), line));
+  CHECK(has(to_json(report), "\"preset\": \"torchtitan\""));
+  CHECK(note_lines(report).front() == "--deterministic-mode: kernels are modelled at full speed");
+  CHECK(has(to_json(report), "kernels are modelled at full speed"));
+}
+
 TEST_CASE("facts of a report in words", "[report]") {
   Report report = small_report();
   report.unmoved = {{"cluster.change.node.nics.bandwidth", "x0.5", "no message takes a NIC"}};

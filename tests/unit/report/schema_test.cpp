@@ -52,6 +52,9 @@ TEST_CASE("every key of the JSON is documented, and every documented key is ther
                       .remedy = "cluster.gpus_per_node: 8"}};
   report.even_gpus_per_node = 4;
   report.memory_error.emplace().excess.assign(excess_shares.size(), 0);
+  report.memory_error->unlike = {"optimizer on the host"};
+  for (StageMemory& stage : report.memory)
+    stage.kept = Bytes{1};
   report.interval = TimeInterval{.low = 0.9, .high = 1.1, .unlike = {"schedule gpipe"}};
   report.meetings.emplace();
   report.expert_load.emplace();

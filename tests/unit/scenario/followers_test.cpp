@@ -28,7 +28,8 @@ Scenario shipped(const std::string& name, const Set& set) {
 Lines followed(const Scenario& scenario) {
   Lines lines;
   for (const Followed& item : scenario.followed)
-    lines.push_back(item.key + "=" + item.to);
+    if (!item.is_default)  // of the framework
+      lines.push_back(item.key + "=" + item.to);
   return lines;
 }
 

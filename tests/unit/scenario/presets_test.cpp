@@ -55,7 +55,8 @@ TEST_CASE("every preset loads by name and version, with its kernels", "[scenario
     const Scenario scenario = load(in_file(preset));
     CHECK(scenario.framework == preset.framework);
     CHECK(scenario.preset == &preset);
-    CHECK(scenario.followed.empty() == !preset.fills_scenarios());
+    CHECK(tells(scenario, "layout.overlap.pipeline"));
+    CHECK((scenario.followed.size() == 1) == !preset.fills_scenarios());
   }
 }
 
@@ -96,6 +97,49 @@ TEST_CASE("a name without a version leaves the layout as it was", "[scenario]") 
   CHECK(load("{name: scaling}").layout == load("{name: deepspeed}").layout);
   CHECK(load("{name: megatron}").layout == load("{name: pytorch}").layout);
   CHECK_FALSE(load("{name: scaling, version: \"78489292\"}").layout.overlap_gradients);
+}
+
+TEST_CASE("messages of a plain 1F1B are waited for, as every framework does", "[scenario]") {
+  const Scenario plain = load("{name: megatron}");
+  CHECK(plain.layout.schedule == Schedule::one_f_one_b);
+  CHECK_FALSE(plain.layout.overlap_pipeline);
+  REQUIRE(plain.followed.size() == 1);
+  CHECK(text_of(plain.followed.front()) ==
+        "layout.overlap.pipeline is false instead of true, the default of megatron "
+        "(overlap_p2p_comm is on, and for interleaved schedules only)");
+  const Scenario interleaved = load("{name: megatron}", "  virtual_stages: 2\n");
+  CHECK(interleaved.layout.overlap_pipeline);
+  CHECK(interleaved.followed.empty());
+  CHECK_FALSE(load("{name: torchtitan}", "  virtual_stages: 2\n").layout.overlap_pipeline);
+  CHECK(load("{name: torchtitan}", "  schedule: zb-v\n  virtual_stages: 2\n")
+            .layout.overlap_pipeline);
+  for (const char* own : {"  overlap: {pipeline: true}\n", "  overlap: true\n"}) {
+    const Scenario asked = load("{name: megatron}", own);
+    CHECK(asked.layout.overlap_pipeline);
+    CHECK(asked.followed.empty());
+  }
+}
+
+TEST_CASE("overlap of messages follows the schedule that is set on top", "[scenario]") {
+  const Scenario plain =
+      load("{name: megatron}", "  virtual_stages: 2\n", {"layout.virtual_stages=1"});
+  CHECK(plain.layout.schedule == Schedule::one_f_one_b);
+  CHECK_FALSE(plain.layout.overlap_pipeline);
+  CHECK(tells(plain, "layout.overlap.pipeline"));
+  const Scenario interleaved =
+      load("{name: megatron}", "  schedule: 1f1b\n", {"layout.virtual_stages=2"});
+  CHECK(interleaved.layout.schedule == Schedule::interleaved);
+  CHECK(interleaved.layout.overlap_pipeline);
+  CHECK_FALSE(tells(interleaved, "layout.overlap.pipeline"));
+  // 3 micro-batches do not go with the interleaved schedule.
+  const Scenario odd = load("{name: megatron}", "  virtual_stages: 2\n",
+                            {"layout.global_batch=12", "layout.micro_batch=1"});
+  CHECK(odd.layout.schedule == Schedule::one_f_one_b);
+  CHECK_FALSE(odd.layout.overlap_pipeline);
+  const Scenario own =
+      load("{name: megatron}", "  virtual_stages: 2\n  overlap: {pipeline: true}\n",
+           {"layout.virtual_stages=1"});
+  CHECK(own.layout.overlap_pipeline);
 }
 
 TEST_CASE("recipes cut products where sequence parallelism is on", "[scenario]") {

@@ -284,9 +284,27 @@ TEST_CASE("a file that is not there is answered with the nearest, or with the sh
                            "sequence_length: 1024}\n";
   CHECK(problems("model: " + root + "/models/gtp2.yaml" + rest) ==
         Lines{"1:8: there is no file " + root + "/models/gtp2.yaml; did you mean 'gpt2.yaml'?"});
-  CHECK(problems("model: gpt2" + rest)[0].find("gpt2; the shipped file is ") != std::string::npos);
+  CHECK(problems("model: gpt2.yaml" + rest)[0].find("gpt2.yaml; the shipped file is ") !=
+        std::string::npos);
   CHECK(problems("model: /no/where/a.yaml" + rest) ==
         Lines{"1:8: there is no file /no/where/a.yaml; there is no folder /no/where"});
+}
+
+TEST_CASE("models and clusters are said by the names of shipped files") {
+  const std::string text =
+      "model: llama-3.1-405b\ncluster: {path: dgx-h100, nodes: 64}\n"
+      "layout: {tensor_parallel: 8, pipeline_parallel: 8, global_batch: 64, sequence_length: "
+      "1024}\n";
+  const Scenario scenario = load(text);
+  CHECK(scenario.model_path == root + "/models/llama-3.1-405b/config.json");
+  CHECK(scenario.cluster_path == root + "/topologies/dgx-h100.yaml");
+  CHECK(
+      load_scenario(ScenarioSources::of_text(text, "a.yaml", {"cluster=dgx-b200"})).cluster_path ==
+      root + "/topologies/dgx-b200.yaml");
+  CHECK(load_scenario(ScenarioSources::of_text(text, "a.yaml", {"cluster.path=dgx-h200"}))
+            .cluster_path == root + "/topologies/dgx-h200.yaml");
+  CHECK(problems("model: llama-3.1-71b" + text.substr(text.find('\n')))[0].find("llama-3.1-70b") !=
+        std::string::npos);
 }
 
 TEST_CASE("what is given as a scenario and is none is told what it is") {
@@ -544,4 +562,22 @@ TEST_CASE("what is wrong with lengths is told with its place", "[scenario][packi
       Lines{"6:12: a key of packing is set, but packing.lengths is none; allowed: lognormal, or a "
             "file"});
   CHECK(problems(small("  packing: {method: tetris}\n")).size() == 1);
+}
+
+TEST_CASE("MXFP8 is refused where the device has no tensor cores for it", "[scenario]") {
+  const std::string layout = "  compute_dtype: fp8\n";
+  const auto of = [&](const char* cluster, const char* software) {
+    return problems(
+        small(layout, std::string{"framework: {name: megatron, fp8: "} + software + "}\n"),
+        {std::string{"cluster.path="} + root + "/topologies/" + cluster + ".yaml"});
+  };
+  const std::vector<std::string> refused = of("dgx-h100", "transformer_engine_mxfp8");
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].find("is MXFP8, which needs Blackwell (compute capability 10) or CDNA 4; the "
+                        "H100") != std::string::npos);
+  CHECK(refused[0].find("allowed: transformer_engine, transformer_engine_tensorwise, "
+                        "transformer_engine_blockwise") != std::string::npos);
+  CHECK(of("dgx-h100", "torchao_mxfp8").size() == 1);
+  CHECK(of("dgx-h100", "transformer_engine_blockwise").empty());
+  CHECK(of("dgx-b200", "transformer_engine_mxfp8").empty());
 }

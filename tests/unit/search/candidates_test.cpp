@@ -59,6 +59,40 @@ TEST_CASE("modules that run again, and Muon, stay with what goes with them", "[s
   CHECK(sharded > 0);
 }
 
+TEST_CASE("messages of a candidate overlap as the framework does under its schedule", "[search]") {
+  const auto count = [](const char* layout, const char* framework, Schedule schedule,
+                        bool overlap) {
+    const SearchSpecification asked = small_search(
+        "pipeline_parallel: 2, zero_stage: 0, recompute: none, schedule: [1f1b, "
+        "interleaved, zb-h1, zb-v]",
+        layout, framework);
+    const Candidates listed = list_candidates(asked);
+    int found = 0;
+    for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+      const Layout made = layout_of(asked, listed, i);
+      if (made.schedule == schedule && made.overlap_pipeline == overlap) ++found;
+    }
+    return found;
+  };
+  const char* batch = "global_batch: 16";
+  CHECK(count(batch, "", Schedule::one_f_one_b, false) > 0);
+  CHECK(count(batch, "", Schedule::one_f_one_b, true) == 0);
+  CHECK(count(batch, "", Schedule::interleaved, true) > 0);
+  CHECK(count(batch, "", Schedule::interleaved, false) == 0);
+  CHECK(count(batch, "", Schedule::zb_h1, true) > 0);
+  CHECK(count(batch, "", Schedule::zb_v, true) > 0);
+  const char* torch = "framework: {name: pytorch}\n";
+  CHECK(count(batch, torch, Schedule::interleaved, false) > 0);
+  CHECK(count(batch, torch, Schedule::interleaved, true) == 0);
+  // A key of the scenario is that of all candidates.
+  const char* asks = "global_batch: 16, overlap: {pipeline: true}";
+  CHECK(count(asks, "", Schedule::one_f_one_b, true) > 0);
+  CHECK(count(asks, "", Schedule::one_f_one_b, false) == 0);
+  const char* refuses = "global_batch: 16, overlap: {pipeline: false}";
+  CHECK(count(refuses, "", Schedule::interleaved, false) > 0);
+  CHECK(count(refuses, "", Schedule::zb_v, true) + count(refuses, "", Schedule::zb_v, false) == 0);
+}
+
 // Every product of 8 ranks by brute force, dimension by dimension.
 TEST_CASE("the list has every legal split of the ranks, batch and stages", "[search]") {
   const SearchSpecification asked = small_search(

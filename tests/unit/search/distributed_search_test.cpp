@@ -161,11 +161,14 @@ TEST_CASE("the guess of what comes next is of candidates that are open", "[searc
 }
 
 TEST_CASE("an evaluation reads back from its text, and only from that", "[search]") {
-  const Evaluation one{7, true, Bytes{123}, Duration{456}};
+  const Evaluation one{7, true, true, Bytes{123}, Duration{456}};
   CHECK(evaluation_of_text(7, answer_text(one)) == one);
-  CHECK_THROWS_AS(evaluation_of_text(7, R"({"fits":true,"memory_bytes":1})"), InputError);
-  CHECK_THROWS_AS(evaluation_of_text(7, R"({"fits":1,"memory_bytes":1,"step_time_ps":1})"),
+  CHECK_THROWS_AS(evaluation_of_text(7, R"({"fits":true,"by_retries":false,"memory_bytes":1})"),
                   InputError);
-  CHECK_THROWS_AS(evaluation_of_text(7, R"({"fits":true,"memory_bytes":-1,"step_time_ps":1})"),
+  CHECK_THROWS_AS(
+      evaluation_of_text(7, R"({"fits":1,"by_retries":false,"memory_bytes":1,"step_time_ps":1})"),
+      InputError);
+  CHECK_THROWS_AS(evaluation_of_text(
+                      7, R"({"fits":true,"by_retries":false,"memory_bytes":-1,"step_time_ps":1})"),
                   InputError);
 }

@@ -9,6 +9,7 @@
 
 #include "sim/report/report.hpp"
 #include "sim/search/result.hpp"
+#include "sim/uncertainty/time_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/search/small_search.hpp"
@@ -128,6 +129,71 @@ TEST_CASE("a result is computed from evaluations in any order, through their tex
   CHECK(forward.memory_front() == backward.memory_front());
 }
 
+TEST_CASE("layouts that are equal in time and memory are one row, in any order", "[search]") {
+  const SearchSpecification asked = small_search("top: 3, zero_stage: 0");
+  const Candidates listed = list_candidates(asked);
+  REQUIRE(listed.all.size() > 4);
+  const auto of = [](std::uint32_t index, int milliseconds, std::int64_t bytes) {
+    return Evaluation{.index = index,
+                      .fits = true,
+                      .memory = Bytes{bytes},
+                      .step_time = std::chrono::milliseconds{milliseconds}};
+  };
+  std::vector<Evaluation> made{of(3, 10, 1000), of(0, 10, 1000), of(1, 10, 999), of(2, 11, 1000),
+                               of(4, 12, 1000)};
+  Ranking ranking{asked, listed};
+  for (const Evaluation& one : made)
+    ranking.add(one);
+  CHECK(ranking.best() == std::vector<Evaluation>{made[1], made[2], made[3]});
+  std::reverse(made.begin(), made.end());
+  Ranking backward{asked, listed};
+  for (const Evaluation& one : made)
+    backward.add(one);
+  CHECK(backward.best() == ranking.best());
+}
+
+TEST_CASE("of layouts as fast, the one that is less sure comes behind and has more regret",
+          "[search]") {
+  TimeErrorModel model;
+  model.rest = 0.05;
+  model.unlike = 0.2;
+  model.categories = {"framework megatron", "generation hopper", "dtype bf16",
+                      "dtype bf16 on hopper", "schedule none"};
+  const TimeErrors errors{model};
+  const auto layout = [](int milliseconds, bool unlike) {
+    RankedLayout one;
+    one.evaluation.step_time = std::chrono::milliseconds{milliseconds};
+    one.traits.emplace();
+    one.traits->job = "a job";
+    one.traits->context = unlike;
+    return one;
+  };
+  std::vector<RankedLayout> layouts{layout(1000, true), layout(1001, false), layout(1500, false)};
+  weigh_errors(&errors, layouts);
+  CHECK(layouts[0].evaluation.step_time == std::chrono::milliseconds{1001});
+  CHECK(layouts[1].evaluation.step_time == std::chrono::milliseconds{1000});
+  CHECK(*layouts[0].regret < *layouts[1].regret);
+  CHECK(*layouts[1].regret < *layouts[2].regret);
+  CHECK(*layouts[1].chance_behind < 0.5);
+  CHECK(*layouts[2].chance_behind > 0.9);
+  // Without figures of errors the forecast alone decides.
+  std::vector<RankedLayout> plain{layout(1000, true), layout(1001, false)};
+  weigh_errors(nullptr, plain);
+  CHECK(plain[0].evaluation.step_time == std::chrono::milliseconds{1000});
+  CHECK_FALSE(plain[0].regret);
+}
+
+TEST_CASE("a ranking explains the words of its layouts, and no others", "[search]") {
+  Search search{small_search("top: 2, gpus: 8, data_parallel: 8, zero_stage: 1, shard_group: 4")};
+  REQUIRE(run_search(search, never));
+  const std::string text = search_table(make_result(search, true));
+  CHECK(text.find("zero-1/4") != std::string::npos);
+  CHECK(text.find("zero-: stage of ZeRO; with /N, each N replicas hold a copy") !=
+        std::string::npos);
+  CHECK(text.find("mb: sequences of a micro-batch") != std::string::npos);
+  CHECK(text.find("virtual stages") == std::string::npos);
+}
+
 TEST_CASE("a search that is stopped keeps what it has", "[search]") {
   Search search{small_search(spaces[0].first)};
   std::stop_source stop;
@@ -191,6 +257,7 @@ TEST_CASE("the outline of a result is the result without the parts of layouts", 
       one.breakdown = {};
       one.interval = {};
       one.chance_behind = {};
+      one.regret = {};
     }
   CHECK(search_json(outlined) == search_json(whole));
 }
@@ -203,7 +270,7 @@ TEST_CASE("where nothing fits, the answer says what is closest and what would he
   CHECK(result.best.empty());
   CHECK(result.nothing_fits.find("nothing fits; closest is tp 1 pp 1 dp 1 mb 1024") !=
         std::string::npos);
-  CHECK(result.nothing_fits.find("try: micro_batch: 1") != std::string::npos);
+  CHECK(result.nothing_fits.find("try: layout.micro_batch: 1") != std::string::npos);
 }
 
 TEST_CASE("the best layout comes as a scenario that can be simulated", "[search]") {

@@ -24,6 +24,13 @@ class Day {
   Day& world(int begin, int active, int end) {
     return add(OpKind::collective, Stream::data_comm, 2, begin, active, end);
   }
+  Day& context(int begin, int active, int end) {
+    return add(OpKind::collective, Stream::context_comm, 3, begin, active, end);
+  }
+  Day& experts(GroupRole group, int begin, int end) {
+    return add(OpKind::collective, Stream::tensor_comm, group == GroupRole::expert ? 4 : 5, begin,
+               begin, end);
+  }
   Day& receive(int begin, int active, int end) {
     return add(OpKind::recv, Stream::forward_recv, 0, begin, active, end);
   }
@@ -41,9 +48,10 @@ class Day {
   static TimePoint at(int ns) { return TimePoint{std::chrono::nanoseconds{ns}}; }
   Day& add(OpKind kind, Stream stream, std::uint32_t work, int begin, int active, int end) {
     if (program.collectives.empty())
-      program.collectives = {Collective{.group = GroupRole::tensor},
-                             Collective{.group = GroupRole::data},
-                             Collective{.group = GroupRole::world}};
+      program.collectives = {
+          Collective{.group = GroupRole::tensor}, Collective{.group = GroupRole::data},
+          Collective{.group = GroupRole::world},  Collective{.group = GroupRole::context},
+          Collective{.group = GroupRole::expert}, Collective{.group = GroupRole::expert_tensor}};
     track.spans.push_back(
         {OpId{static_cast<std::uint32_t>(program.size())}, at(begin), at(active), at(end)});
     program.kind.push_back(kind);
@@ -69,6 +77,24 @@ TEST_CASE("tensor communication comes before data communication, that before a t
   CHECK(parts.exposed_tensor == 2ns);
   CHECK(parts.exposed_data == 2ns);
   CHECK(parts.exposed_pipeline == 1ns);
+}
+
+TEST_CASE("exchanges of context and of experts are not those of a tensor group") {
+  // 0-2 kernel; 2-5 tensor, beside it context from 3; 5-7 context alone; 7-9 tokens to experts;
+  // 9-10 the sum of an expert's parts.
+  const Breakdown parts = Day{}
+                              .kernel(0, 2)
+                              .tensor(2, 2, 5)
+                              .context(3, 4, 7)
+                              .experts(GroupRole::expert, 7, 9)
+                              .experts(GroupRole::expert_tensor, 9, 10)
+                              .until(10);
+  CHECK(parts.exposed_tensor == 3ns);
+  CHECK(parts.exposed_context == 2ns);
+  CHECK(parts.exposed_expert == 3ns);
+  CHECK(parts.exposed_within_layers() == 8ns);
+  CHECK(parts.exposed() == 8ns);
+  CHECK(parts.total() == 10ns);
 }
 
 TEST_CASE("waiting for the sender is bubble, the transfer itself is exposed") {

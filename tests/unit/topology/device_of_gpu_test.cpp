@@ -18,6 +18,9 @@ TEST_CASE("a GPU's name leads to its device file", "[device_of_gpu]") {
   CHECK(device_of_gpu("NVIDIA A100 80GB PCIe") == "a100_pcie_80");
   CHECK(device_of_gpu("NVIDIA B200") == "b200_sxm");
   CHECK(device_of_gpu("NVIDIA GH200 480GB") == "gh200");
+  CHECK(device_of_gpu("NVIDIA H800") == "h800_sxm");
+  CHECK(device_of_gpu("NVIDIA GB10") == "gb10");
+  CHECK(device_of_gpu("NVIDIA H800 PCIe").empty());
   CHECK(device_of_gpu("NVIDIA H200 NVL").empty());
   CHECK(device_of_gpu("NVIDIA H2000").empty());
   CHECK(device_of_gpu("").empty());

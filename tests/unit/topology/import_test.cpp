@@ -1,5 +1,7 @@
 #include "sim/topology/import.hpp"
 
+#include <algorithm>
+
 #include "cluster_files.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
@@ -54,6 +56,26 @@ const PartLink& link_between(const NodeTemplate& node, const std::string& from,
     if (node.parts[link.from].name == from && node.parts[link.to].name == to) return link;
   FAIL("no link from " << from << " to " << to);
   return node.links.front();
+}
+
+TEST_CASE("a NIC faster than any port is bounded by its PCIe link, and named", "[import]") {
+  std::string text = two_gpus;
+  text.replace(text.find("400000"), 6, "400000000");
+  const ImportedNode imported = import_nccl_xml(text, "dump.xml", defaults());
+  CHECK(imported.nics[0].capacity == link_between(imported.node, "nic 0", "pcie 0").link.capacity);
+  const auto told = [&](const std::string& part) {
+    return std::ranges::any_of(imported.notes, [&](const std::string& note) {
+      return note.find(part) != std::string::npos;
+    });
+  };
+  CHECK(told("mlx5_0: speed=\"400000000\" (Mb/s) is more than any port has: bounded by the PCIe"));
+  text.replace(text.find("400000000"), 9, "400 Gbps!");
+  try {
+    static_cast<void>(import_nccl_xml(text, "dump.xml", defaults()));
+    FAIL("a speed that is no number");
+  } catch (const InputError& error) {
+    CHECK(std::string{error.what()}.find("mlx5_0: speed=\"400 Gbps!\"") != std::string::npos);
+  }
 }
 
 TEST_CASE("an NCCL dump becomes GPUs by dev, switches, NICs with NCCL's rates", "[import]") {

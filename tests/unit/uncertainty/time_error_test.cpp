@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/uncertainty/normal.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/temporary.hpp"
@@ -80,6 +81,21 @@ TEST_CASE("Exposed communication, other categories and machines without a run wi
   JobTraits format = plain();
   format.dtype = DType::fp8;
   CHECK(half_width(errors.interval(format)) > std::hypot(known, 2 * 0.2));
+}
+
+TEST_CASE("A setting that the forecast leaves out widens the interval, and is named",
+          "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const double known = half_width(errors.interval(plain()));
+  JobTraits job = plain();
+  job.unmodelled = {"--deterministic-mode"};
+  const TimeInterval wider = errors.interval(job);
+  CHECK(wider.unlike == std::vector<std::string>{"setting --deterministic-mode"});
+  CHECK(half_width(wider) == Approx(std::hypot(known, 2 * 0.1)));
+  // A run of one's own that has it narrows it, as any category.
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = job;
+  CHECK(half_width(errors.anchored(anchor).interval(job)) < half_width(wider));
 }
 
 TEST_CASE("Of two layouts the chance follows their gap and what differs", "[uncertainty]") {
@@ -191,4 +207,51 @@ TEST_CASE("A file of errors that is not one is refused by line", "[uncertainty]"
     REQUIRE(error.problems().size() == 1);
     CHECK(error.problems()[0].where.line == 6);
   }
+}
+
+TEST_CASE("A job narrower than any with scales of rows that was measured is less sure",
+          "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  JobTraits narrow = plain();
+  narrow.narrow_row_scales = true;
+  const TimeInterval interval = errors.interval(narrow);
+  CHECK(half_width(interval) > half_width(errors.interval(plain())) * 1.3);
+  CHECK(interval.unlike ==
+        std::vector<std::string>{"scales of rows on less than 4,096 features of a rank"});
+}
+
+TEST_CASE("Of two jobs that are as fast, choosing the one that is less sure costs more",
+          "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  const Duration one = std::chrono::seconds{1};
+  JobTraits context = plain();
+  context.context = true;
+  CHECK(errors.mean_factor(context) > errors.mean_factor(plain()));
+  const std::vector<double> equal = errors.regrets({plain(), plain()}, {one, one});
+  CHECK(equal[0] == equal[1]);
+  // The mean of the smaller of two normal errors is 1/sqrt(pi) of their deviation below their mean.
+  CHECK(equal[0] == Approx(0.05 / std::sqrt(3.14159)).margin(0.006));
+  const std::vector<double> unequal = errors.regrets({plain(), context}, {one, one});
+  CHECK(unequal[1] > unequal[0]);
+  CHECK(errors.regrets({context}, {one})[0] == Approx(0).margin(1e-12));
+  // Who is far behind loses what it is behind.
+  const std::vector<double> far = errors.regrets({plain(), plain()}, {one, one * 3});
+  CHECK(far[0] == Approx(0).margin(1e-3));
+  CHECK(far[1] == Approx(2).margin(1e-2));
+}
+
+TEST_CASE("The error of a step is normal in its logarithm, with the interval's level",
+          "[uncertainty]") {
+  CHECK(normal_quantile(0.95) == Approx(1.644854).epsilon(1e-6));
+  CHECK(normal_quantile(0.5) == Approx(0).margin(1e-12));
+  TimeInterval interval;
+  interval.low = 0.8;
+  interval.high = 1.3;
+  interval.level = 0.9;
+  const StepError error = StepError::of(interval);
+  CHECK(error.chance_within(1.3) == Approx(0.95));
+  CHECK(error.chance_within(0.8) == Approx(0.05));
+  CHECK(error.chance_within(0) == 0);
+  CHECK(StepError{}.chance_within(1) == 1);
+  CHECK(StepError{}.chance_within(0.999) == 0);
 }
