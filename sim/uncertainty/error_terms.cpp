@@ -46,6 +46,7 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
   if (traits.narrow_row_scales)
     found.emplace_back("scales of rows on less than 4,096 features of a rank");
   if (traits.expert_adapters) found.emplace_back("adapters of experts");
+  if (traits.messages_ahead) found.emplace_back("overlap of messages under 1F1B or GPipe");
   for (const std::string& setting : traits.unmodelled)
     found.push_back(fmt::format("setting {}", setting));
   return found;

@@ -36,6 +36,9 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
           .zero_3 = layout.zero_stage >= 3 && layout.replicas() > 1,
           .lengths = layout.has_lengths(),
           .expert_adapters = layout.expert_adapters != ExpertAdapters::none,
+          .messages_ahead =
+              layout.pipeline_parallel > 1 && layout.overlap_pipeline &&
+              (layout.schedule == Schedule::one_f_one_b || layout.schedule == Schedule::gpipe),
           .narrow_row_scales = layout.compute_dtype == DType::fp8 &&
                                scales_rows(model.execution.eight_bit) &&
                                model.hidden / layout.tensor_parallel < least_measured_row_scales,

@@ -84,7 +84,6 @@ TEST_CASE("a recipe's precision is read in every way that it is called by", "[in
 TEST_CASE("what a recipe sets and nobody can evaluate is an error where a step depends on it",
           "[interop]") {
   const std::string power = first_problem("n = 10 ** 10 ** 8\ncfg.model.num_layers = n");
-  CHECK(has(power, "12:"));
   CHECK(has(power, "model.num_layers depends on 'n = 10 ** 10 ** 8', which cannot be evaluated"));
   CHECK(has(power, "--set model.num_layers=VALUE"));
   const std::string branch = first_problem(

@@ -186,7 +186,7 @@ TEST_CASE("of layouts as fast, the one that is less sure comes behind and has mo
 TEST_CASE("a ranking explains the words of its layouts, and no others", "[search]") {
   Search search{small_search("top: 2, gpus: 8, data_parallel: 8, zero_stage: 1, shard_group: 4")};
   REQUIRE(run_search(search, never));
-  const std::string text = search_table(make_result(search, true));
+  const std::string text = search_markdown(make_result(search, true));
   CHECK(text.find("zero-1/4") != std::string::npos);
   CHECK(text.find("zero-: stage of ZeRO; with /N, each N replicas hold a copy") !=
         std::string::npos);
