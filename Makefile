@@ -107,6 +107,6 @@ format-check:
 	@tools/install-packages clang-format-14
 	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs -r clang-format-14 --dry-run -Werror
 
-lint: build
+lint: install
 	@tools/install-packages clang-tidy-14
 	@tools/lint $(JOBS)

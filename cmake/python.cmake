@@ -60,8 +60,6 @@ else()
     message(STATUS "Python module: left out (${stepcast_python_missing})")
   else()
     set(STEPCAST_HAVE_PYTHON ON)
-    # The rooms are static libraries, which a module for Python takes in.
-    set(CMAKE_POSITION_INDEPENDENT_CODE ON)
     message(STATUS "Python module: ${Python_VERSION} (${Python_EXECUTABLE}), pybind11 ${pybind11_VERSION}")
   endif()
 endif()

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "real/engine/input_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 
@@ -26,10 +27,6 @@ constexpr const char* format_name = "stepcast checkpoint 1";
 constexpr std::string_view hash_key = "\n \"sha256\": \"";
 constexpr std::size_t hash_digits = 64;
 constexpr std::int64_t most_ranks = 1 << 20;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
-}
 
 // The manifest's own hash is its last entry: of all that stands before that line.
 void check_hash(std::string_view text, const std::string& path) {

@@ -6,15 +6,12 @@
 
 #include "real/engine/checkpoint.hpp"
 #include "real/engine/checkpoint_files.hpp"
+#include "real/engine/input_file.hpp"
 #include "real/engine/rank_state.hpp"
 #include "sim/base/input_error.hpp"
 
 namespace real {
 namespace {
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
-}
 
 void check_model(const std::string& path, const Manifest& manifest, const CheckpointRank& rank) {
   const auto& wanted = rank.parameters;

@@ -9,7 +9,7 @@
 namespace real {
 namespace {
 
-constexpr std::int64_t most_elements = 4LL << 20;  // read at once: 16 MiB
+constexpr std::int64_t most_written = 4LL << 20;  // read at once: 16 MiB
 
 struct OwnBlock {
   ShardBlock block;
@@ -33,8 +33,8 @@ std::vector<OwnBlock> blocks_of(const CheckpointRank& rank) {
 void write_values(const CheckpointRank& rank, const OwnBlock& own, StateKind kind,
                   DurableFile& file) {
   std::vector<float> values;
-  for (std::int64_t at = 0; at < own.block.elements(); at += most_elements) {
-    values.resize(static_cast<std::size_t>(std::min(most_elements, own.block.elements() - at)));
+  for (std::int64_t at = 0; at < own.block.elements(); at += most_written) {
+    values.resize(static_cast<std::size_t>(std::min(most_written, own.block.elements() - at)));
     read_owned(rank.program, rank.backend, own.bucket, kind, own.first + at, values);
     file.write(std::as_bytes(std::span{values}));
   }

@@ -11,13 +11,9 @@
 #include "sim/base/input_error.hpp"
 
 namespace real {
-namespace {
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+void refuse(const std::string& path, const std::string& what) {
   throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
 }
-
-}  // namespace
 
 InputFile::InputFile(const std::string& path)
     : path_{path}, handle_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {

@@ -8,6 +8,9 @@
 
 namespace real {
 
+// Throws InputError of the file as a whole.
+[[noreturn]] void refuse(const std::string& path, const std::string& what);
+
 class InputFile {
  public:
   // Throws InputError where it cannot be opened or is no regular file.

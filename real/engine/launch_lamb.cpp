@@ -13,15 +13,15 @@ Launch KernelLaunches::lamb() {
   SIM_CHECK(parts_.lamb != nullptr);
   const sim::Layout& layout = shapes_.layout();
   const bool one_bit = layout.compression == sim::GradientCompression::one_bit_lamb;
-  struct Piece {
+  struct LambPiece {
     kernels::AdamState state;
     kernels::OneBitLamb kept;
     std::span<const BoundTensor> tensors;
   };
-  std::vector<Piece> pieces;
+  std::vector<LambPiece> pieces;
   for (std::size_t i = 0; i < parts_.program.buckets.size(); ++i) {
     const BoundBucket& bucket = parts_.program.buckets[i];
-    Piece& piece = pieces.emplace_back();
+    LambPiece& piece = pieces.emplace_back();
     piece.state = adam_piece(i).state;
     piece.tensors = bucket.tensors;
     if (!one_bit || !bucket.residual.exists()) continue;
@@ -30,7 +30,7 @@ Launch KernelLaunches::lamb() {
   }
   const auto update = [pieces, settings = adam_settings(),
                        table = *parts_.lamb](StreamHandle stream) {
-    for (const Piece& piece : pieces)
+    for (const LambPiece& piece : pieces)
       if (piece.kept.numbers != nullptr)
         table.one_bit_lamb(settings, piece.state, piece.kept, piece.tensors, stream);
       else

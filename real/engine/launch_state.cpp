@@ -89,16 +89,16 @@ Launch KernelLaunches::cast_gradients(const BoundOp& op, const kernels::Cast& ho
 }
 
 Launch KernelLaunches::zero_gradients() {
-  struct Piece {
+  struct LaunchPiece {
     std::byte* memory;
     std::int64_t bytes;
   };
-  std::vector<Piece> pieces;
+  std::vector<LaunchPiece> pieces;
   for (const BoundBucket& bucket : parts_.program.buckets) {
     if (bucket.gradient.exists()) pieces.push_back({at(bucket.gradient), bucket.gradient.bytes});
   }
   return [pieces, zero = kernels_.zero](StreamHandle stream) {
-    for (const Piece& piece : pieces)
+    for (const LaunchPiece& piece : pieces)
       zero(piece.memory, piece.bytes, stream);
   };
 }
@@ -106,12 +106,12 @@ Launch KernelLaunches::zero_gradients() {
 // The sum was set to zero at the start of the step. A loss that is not finite makes it so, too: the
 // ranks share the norm, not the loss, and must agree whether Adam does anything.
 Launch KernelLaunches::gradient_norm(const BoundOp& op) {
-  struct Piece {
+  struct LaunchPiece {
     const std::byte* values;
     std::int64_t elements;
   };
   const sim::DType dtype = shapes_.gradients();
-  std::vector<Piece> pieces;
+  std::vector<LaunchPiece> pieces;
   for (const BoundBucket& bucket : parts_.program.buckets) {
     const std::byte* gradient = owned_part(bucket, bucket.gradient, dtype);
     for (const OwnedRange& range : bucket.counted) {
@@ -125,7 +125,7 @@ Launch KernelLaunches::gradient_norm(const BoundOp& op) {
   const kernels::Workspace space = workspace(op);
   return [=, add = kernels_.square_sum, require = kernels_.require_finite](StreamHandle stream) {
     bool first = true;
-    for (const Piece& piece : pieces) {
+    for (const LaunchPiece& piece : pieces) {
       add({.dtype = dtype, .accumulate = !first}, piece.elements, piece.values, sum, space, stream);
       first = false;
     }
@@ -232,12 +232,12 @@ sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
 }  // namespace
 
 Launch KernelLaunches::scan_of(const BoundOp& op, std::int32_t index) {
-  struct Piece {
+  struct LaunchPiece {
     sim::DType dtype;
     std::int64_t elements;
     const std::byte* values;
   };
-  std::vector<Piece> pieces;
+  std::vector<LaunchPiece> pieces;
   std::int32_t* first = parts_.memory.first_not_finite;
   if (op.action == Action::gradient_norm || op.action == Action::sum_gradient_norm) {
     pieces.push_back(
@@ -254,7 +254,7 @@ Launch KernelLaunches::scan_of(const BoundOp& op, std::int32_t index) {
     }
   }
   return [=, find = kernels_.find_not_finite](StreamHandle stream) {
-    for (const Piece& piece : pieces)
+    for (const LaunchPiece& piece : pieces)
       find(piece.dtype, piece.elements, piece.values, index, first, stream);
   };
 }

@@ -12,7 +12,7 @@
 namespace real {
 namespace {
 
-constexpr std::int64_t most_elements = 4LL << 20;  // of one piece of work: 16 MiB of fp32
+constexpr std::int64_t most_allocated = 4LL << 20;  // of one piece of work: 16 MiB of fp32
 
 // Round to nearest, ties to even, as CUDA's __float2bfloat16_rn; a NaN stays one.
 std::uint16_t to_bf16(float value) {
@@ -130,9 +130,9 @@ void write_weights(const BoundProgram& bound, Backend& backend, const FillWeight
     const BoundBucket& bucket = bound.buckets[b];
     const std::int64_t held = bucket.weight.bytes / element;
     const std::int64_t start = held == bucket.padded ? 0 : bucket.owned_first;
-    for (std::int64_t at = 0; at < held; at += most_elements, turn = 1 - turn) {
+    for (std::int64_t at = 0; at < held; at += most_allocated, turn = 1 - turn) {
       WeightPiece& piece = pieces[turn];
-      piece.values.resize(static_cast<std::size_t>(std::min(most_elements, held - at)));
+      piece.values.resize(static_cast<std::size_t>(std::min(most_allocated, held - at)));
       fill(b, start + at, piece.values);
       convert(piece, dtype, threads);
       if (written.valid()) written.get();

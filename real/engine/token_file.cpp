@@ -21,10 +21,6 @@ constexpr std::int64_t largest_id = std::numeric_limits<std::int32_t>::max();  /
 constexpr std::int64_t sixteen_bits = std::numeric_limits<std::uint16_t>::max();
 constexpr const char* page = "real/engine/TOKENS.md says how to make one";
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
-}
-
 // What a format is told by: the beginning of a file.
 struct Beginning {
   explicit Beginning(const InputFile& file)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "real/engine/checkpoint_files.hpp"
+#include "real/engine/input_file.hpp"
 #include "sim/base/input_error.hpp"
 
 namespace real {
@@ -15,10 +16,6 @@ namespace {
 
 constexpr std::int64_t piece = 1 << 18;  // ids read at once
 constexpr std::int64_t most_of_16_bits = 65536;
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
-}
 
 // visit(index of the first, ids), in order.
 template <class Visit>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "real/engine/input_file.hpp"
 #include "real/engine/token_ids.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
@@ -11,10 +12,6 @@ namespace {
 
 // Of the numbers that place samples, apart from those of weights (hashes of names).
 constexpr std::uint64_t sample_stream = 0x73616d706c6573;  // "samples"
-
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw sim::InputError{sim::SourcePosition{path, 0, 0}, what};
-}
 
 }  // namespace
 

@@ -17,7 +17,7 @@ using sim::Stream;
 namespace {
 
 // A send or a receive.
-class Message : public Exchange {
+class Message : public HostExchange {
  public:
   Message(Transport& transport, Ticket ticket) : pending_{transport, ticket} {}
   bool progress() override { return pending_.done(); }
@@ -26,7 +26,7 @@ class Message : public Exchange {
   Pending pending_;
 };
 
-class Collective : public Exchange {
+class Collective : public HostExchange {
  public:
   Collective(Transport& transport, const CollectiveCall& call)
       : run_{start_collective(transport, call)} {}
@@ -37,7 +37,7 @@ class Collective : public Exchange {
 };
 
 // Pieces of gradients, packed into one message and put back.
-class SummedPieces : public Exchange {
+class SummedPieces : public HostExchange {
  public:
   SummedPieces(Transport& transport, const CollectiveCall& call, std::span<const Operand> pieces,
                Arena& arena)
@@ -140,7 +140,7 @@ Communication::Communication(const Parts& parts)
   }
 }
 
-std::unique_ptr<Exchange> Communication::start(const BoundOp& op) {
+std::unique_ptr<HostExchange> Communication::start(const BoundOp& op) {
   if (op.transfer != nullptr) return start_message(op);
   SIM_CHECK(op.collective != nullptr, static_cast<int>(op.action));
   if (parts_.routing != nullptr && op.action == Action::exchange_tokens) return start_tokens(op);
@@ -152,7 +152,7 @@ std::unique_ptr<Exchange> Communication::start(const BoundOp& op) {
 }
 
 // Rows are as long as what is planned at their start, or at their end, tells.
-std::unique_ptr<Exchange> Communication::start_tokens(const BoundOp& op) {
+std::unique_ptr<HostExchange> Communication::start_tokens(const BoundOp& op) {
   const sim::Collective& collective = *op.collective;
   const BoundGroup& group = parts_.program.groups[static_cast<std::size_t>(collective.group)];
   const bool to_experts = is_to_experts(op);
@@ -175,7 +175,7 @@ std::unique_ptr<Exchange> Communication::start_tokens(const BoundOp& op) {
                                .output = output});
 }
 
-std::unique_ptr<Exchange> Communication::start_message(const BoundOp& op) {
+std::unique_ptr<HostExchange> Communication::start_message(const BoundOp& op) {
   const auto peer = static_cast<std::size_t>(op.transfer->peer);
   const sim::RankId rank = parts_.program.plan->peer_of[parts_.program.rank.value][peer];
   const auto partner = static_cast<int>(rank.value);

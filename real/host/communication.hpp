@@ -34,9 +34,9 @@ RunAlgorithm algorithm_for(sim::CollectiveKind kind, AlgorithmChoice choice,
                            std::span<const int> members, int ranks_per_node);
 
 // One operator under way.
-class Exchange {
+class HostExchange {
  public:
-  virtual ~Exchange() = default;
+  virtual ~HostExchange() = default;
   virtual bool progress() = 0;  // true: finished
 };
 
@@ -51,14 +51,14 @@ class Communication {
     RoutingTables* routing = nullptr;  // null: routers choose evenly
   };
   explicit Communication(const Parts& parts);
-  std::unique_ptr<Exchange> start(const BoundOp& op);
+  std::unique_ptr<HostExchange> start(const BoundOp& op);
   std::span<const int> members(sim::GroupRole role) const {
     return members_[static_cast<std::size_t>(role)];
   }
 
  private:
-  std::unique_ptr<Exchange> start_message(const BoundOp& op);
-  std::unique_ptr<Exchange> start_tokens(const BoundOp& op);
+  std::unique_ptr<HostExchange> start_message(const BoundOp& op);
+  std::unique_ptr<HostExchange> start_tokens(const BoundOp& op);
   CollectiveCall call_of(const BoundOp& op);
   void place_buffers(const BoundOp& op, CollectiveCall& call);
 

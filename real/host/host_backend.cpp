@@ -47,7 +47,7 @@ class HostBackend : public Backend {
   void run_step();
   void wait_for_workers();
   bool start_communication();
-  std::unique_ptr<Exchange> exchange_with_servers(const BoundOp& op);
+  std::unique_ptr<HostExchange> exchange_with_servers(const BoundOp& op);
   bool poll_communication();
   bool run_kernel();
   bool pass_over();
@@ -72,7 +72,7 @@ class HostBackend : public Backend {
   std::optional<int> begins_, ends_;  // fragments that meet in this step (sim/plan/meeting.hpp)
   struct UnderWay {
     OpId op;
-    std::unique_ptr<Exchange> exchange;
+    std::unique_ptr<HostExchange> exchange;
   };
   std::vector<UnderWay> under_way_;
   std::vector<Moments> moments_;  // of each operator
@@ -200,7 +200,7 @@ bool HostBackend::start_communication() {
   return any;
 }
 
-std::unique_ptr<Exchange> HostBackend::exchange_with_servers(const BoundOp& op) {
+std::unique_ptr<HostExchange> HostBackend::exchange_with_servers(const BoundOp& op) {
   SIM_CHECK(setup_.servers != nullptr, op.subject);
   const BoundBucket& bucket = setup_.program->buckets.at(op.subject);
   const std::int64_t owned =

@@ -12,7 +12,7 @@ namespace {
 
 // Queries and keys of a block: with 64 x 64 scores and heads of 64 to 128 elements, what a block
 // works on (about 130 KB) fits a second-level cache.
-constexpr std::int64_t block = 64;
+constexpr std::int64_t query_block = 64;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 using ConstPanel = Eigen::Map<const Matrix, 0, Rows>;
@@ -117,14 +117,14 @@ class FlashForward {
 
   void run(const Heads& heads, std::span<const float> qkv, std::int64_t first, std::span<float> out,
            std::span<float> log_sums) {
-    const std::int64_t count = std::min(block, size_.sequence - first);
+    const std::int64_t count = std::min(query_block, size_.sequence - first);
     query_ = heads.query.of(qkv, first, count) * scale_of(size_);
     sum_.setZero(count);
     maximum_.setConstant(count, minus_infinity);
     result_.setZero(count, size_.head_dim);
     const std::int64_t end = std::min(size_.causal ? first + count : size_.sequence, heads.keys);
-    for (std::int64_t key = 0; key < end; key += block)
-      add_keys(heads, qkv, first, key, std::min(block, end - key));
+    for (std::int64_t key = 0; key < end; key += query_block)
+      add_keys(heads, qkv, first, key, std::min(query_block, end - key));
     if (!out.empty()) {
       heads.out.of(out, first, count) = result_.array().colwise() / sum_;
     }
@@ -171,10 +171,11 @@ class FlashBackward {
   void run(const Heads& heads, std::span<const float> out, std::span<const float> log_sums) {
     log_sums_ = array(row(log_sums, heads.index, size_.sequence));
     rows_ = (heads.out.of(dout_).array() * heads.out.of(out).array()).rowwise().sum();
-    for (std::int64_t key = 0; key < heads.keys; key += block) {
-      const std::int64_t keys = std::min(block, heads.keys - key);
-      for (std::int64_t query = size_.causal ? key : 0; query < size_.sequence; query += block)
-        pair(heads, query, std::min(block, size_.sequence - query), key, keys);
+    for (std::int64_t key = 0; key < heads.keys; key += query_block) {
+      const std::int64_t keys = std::min(query_block, heads.keys - key);
+      for (std::int64_t query = size_.causal ? key : 0; query < size_.sequence;
+           query += query_block)
+        pair(heads, query, std::min(query_block, size_.sequence - query), key, keys);
     }
   }
 
@@ -231,7 +232,7 @@ void flash_forward(const AttentionSize& size, std::span<const float> qkv, std::s
   check(size, qkv);
   FlashForward forward{size};
   for_each_head(size, [&](const Heads& heads) {
-    for (std::int64_t first = 0; first < size.sequence; first += block)
+    for (std::int64_t first = 0; first < size.sequence; first += query_block)
       forward.run(heads, qkv, first, out, log_sums);
   });
 }

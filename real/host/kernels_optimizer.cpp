@@ -9,7 +9,7 @@ namespace real {
 namespace {
 
 // Elements at a time: gradient, weight, m and v of a block stay in the first-level cache.
-constexpr std::size_t block = 1024;
+constexpr std::size_t optimizer_block = 1024;
 
 }  // namespace
 
@@ -29,8 +29,8 @@ void adamw(const AdamStep& step, std::span<const float> gradient, std::span<floa
   const auto epsilon = static_cast<float>(step.epsilon);
   const std::span<float> exact = master.empty() ? weight : master;
   Eigen::ArrayXf g;
-  for (std::size_t at = 0; at < weight.size(); at += block) {
-    const std::size_t count = std::min(block, weight.size() - at);
+  for (std::size_t at = 0; at < weight.size(); at += optimizer_block) {
+    const std::size_t count = std::min(optimizer_block, weight.size() - at);
     auto first = array(m.subspan(at, count));
     auto second = array(v.subspan(at, count));
     auto to = array(exact.subspan(at, count));
@@ -45,8 +45,8 @@ void adamw(const AdamStep& step, std::span<const float> gradient, std::span<floa
 // Blocks in float, their sum in double: exact enough for any length, and vectorised.
 double sum_of_squares(std::span<const float> gradient) {
   double total = 0;
-  for (std::size_t at = 0; at < gradient.size(); at += block) {
-    const auto part = array(gradient.subspan(at, std::min(block, gradient.size() - at)));
+  for (std::size_t at = 0; at < gradient.size(); at += optimizer_block) {
+    const auto part = array(gradient.subspan(at, std::min(optimizer_block, gradient.size() - at)));
     total += static_cast<double>(part.square().sum());
   }
   return total;

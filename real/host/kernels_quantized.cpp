@@ -9,7 +9,7 @@
 namespace real::host {
 namespace {
 
-constexpr std::int64_t group = sim::lowering::quantization_group;
+constexpr std::int64_t quantization_block = sim::lowering::quantization_group;
 
 std::int64_t integer_bytes(std::int64_t elements, int bits) {
   return ((elements * bits + 7) / 8 + 3) / 4 * 4;
@@ -54,8 +54,9 @@ void quantize_piece(std::int64_t elements, int bits, const float* from, std::byt
   const int most = (1 << (bits - 1)) - 1;
   std::byte* scales = to + integer_bytes(elements, bits);
   std::fill(to, scales, std::byte{0});
-  for (std::int64_t first = 0; first < elements; first += group, scales += sizeof(float)) {
-    const std::int64_t last = std::min(elements, first + group);
+  for (std::int64_t first = 0; first < elements;
+       first += quantization_block, scales += sizeof(float)) {
+    const std::int64_t last = std::min(elements, first + quantization_block);
     float largest = 0;
     for (std::int64_t i = first; i < last; ++i)
       largest = std::max(largest, std::abs(from[i]));
@@ -71,7 +72,8 @@ void dequantize_piece(std::int64_t elements, int bits, const std::byte* from, fl
   const std::byte* scales = from + integer_bytes(elements, bits);
   for (std::int64_t i = 0; i < elements; ++i) {
     float scale = 0;
-    std::memcpy(&scale, scales + i / group * static_cast<std::int64_t>(sizeof scale), sizeof scale);
+    std::memcpy(&scale, scales + i / quantization_block * static_cast<std::int64_t>(sizeof scale),
+                sizeof scale);
     to[i] = scale * static_cast<float>(get(from, i, bits));
   }
 }
@@ -79,8 +81,9 @@ void dequantize_piece(std::int64_t elements, int bits, const std::byte* from, fl
 void encode_e3m0_piece(std::int64_t elements, const float* from, std::byte* to) {
   std::byte* scales = to + integer_bytes(elements, 4);
   std::fill(to, scales, std::byte{0});
-  for (std::int64_t first = 0; first < elements; first += group, scales += sizeof(float)) {
-    const std::int64_t last = std::min(elements, first + group);
+  for (std::int64_t first = 0; first < elements;
+       first += quantization_block, scales += sizeof(float)) {
+    const std::int64_t last = std::min(elements, first + quantization_block);
     float scale = 0;
     for (std::int64_t i = first; i < last; ++i)
       scale = std::max(scale, std::abs(from[i]));
@@ -95,7 +98,8 @@ void decode_e3m0_piece(std::int64_t elements, const std::byte* from, float* to) 
   const std::byte* scales = from + integer_bytes(elements, 4);
   for (std::int64_t i = 0; i < elements; ++i) {
     float scale = 0;
-    std::memcpy(&scale, scales + i / group * static_cast<std::int64_t>(sizeof scale), sizeof scale);
+    std::memcpy(&scale, scales + i / quantization_block * static_cast<std::int64_t>(sizeof scale),
+                sizeof scale);
     const int nibble = get(from, i, 4) & 0xf, code = nibble & 7;
     const float size = code == 0 ? 0.0F : std::ldexp(scale, code - largest_code);
     to[i] = (nibble & sign_bit) != 0 ? -size : size;

@@ -6,7 +6,7 @@
 namespace real {
 namespace {
 
-class ServerExchange : public Exchange {
+class ServerExchange : public HostExchange {
  public:
   ServerExchange(ParameterServers& servers, const ServerPush& all)
       : servers_{servers},
@@ -53,7 +53,8 @@ class ServerExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> start_server_exchange(ParameterServers& servers, const ServerPush& all) {
+std::unique_ptr<HostExchange> start_server_exchange(ParameterServers& servers,
+                                                    const ServerPush& all) {
   return std::make_unique<ServerExchange>(servers, all);
 }
 

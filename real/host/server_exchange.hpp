@@ -10,6 +10,7 @@ namespace real {
 
 // Of what a rank owns of a bucket, `all`: one part after another. `servers` and what the push
 // refers to outlive it.
-std::unique_ptr<Exchange> start_server_exchange(ParameterServers& servers, const ServerPush& all);
+std::unique_ptr<HostExchange> start_server_exchange(ParameterServers& servers,
+                                                    const ServerPush& all);
 
 }  // namespace real

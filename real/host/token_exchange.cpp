@@ -19,7 +19,7 @@ struct Slice {
 
 // Between the ranks that share the experts (all-to-all), or the features of each (all-gather,
 // reduce-scatter: a sum in the order of the ranks).
-class TokenExchange : public Exchange {
+class TokenExchange : public HostExchange {
  public:
   explicit TokenExchange(const TokenExchangeCall& call)
       : call_{call},
@@ -167,7 +167,7 @@ class TokenExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> start_token_exchange(const TokenExchangeCall& call) {
+std::unique_ptr<HostExchange> start_token_exchange(const TokenExchangeCall& call) {
   return std::make_unique<TokenExchange>(call);
 }
 

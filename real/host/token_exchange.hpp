@@ -24,6 +24,6 @@ struct TokenExchangeCall {
   std::span<const std::byte> input;
   std::span<std::byte> output;
 };
-std::unique_ptr<Exchange> start_token_exchange(const TokenExchangeCall& call);
+std::unique_ptr<HostExchange> start_token_exchange(const TokenExchangeCall& call);
 
 }  // namespace real

@@ -31,8 +31,8 @@ using namespace std::chrono_literals;
 // A failure that another rank reports first waits so long for the word of the rank to blame.
 constexpr auto word_time = 1s;
 // The others end by themselves, their messages having failed; then they are killed.
-constexpr auto unwinding_time = 3s;
-constexpr auto look_period = 50ms;
+constexpr auto process_unwinding_time = 3s;
+constexpr auto process_look_period = 50ms;
 
 std::string random_name() {
   std::array<unsigned char, 16> bytes{};
@@ -191,7 +191,8 @@ class Supervisor {
     const std::size_t first_output = waiting.size();
     for (const auto& [rank, output] : outputs)
       waiting.push_back({output->from.handle(), POLLIN, 0});
-    if (::poll(waiting.data(), waiting.size(), static_cast<int>(look_period / 1ms)) <= 0) return;
+    if (::poll(waiting.data(), waiting.size(), static_cast<int>(process_look_period / 1ms)) <= 0)
+      return;
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (waiting[first_output + i].revents != 0 && !outputs[i].second->pass_on(outputs[i].first))
         outputs[i].second->from.close();
@@ -248,7 +249,7 @@ class Supervisor {
   void fail(const std::string& text) {
     if (!failure_.empty() || interrupted_) return;
     failure_ = text;
-    deadline_ = Clock::now() + unwinding_time;
+    deadline_ = Clock::now() + process_unwinding_time;
   }
 
   void look_for_hangs() {

@@ -15,8 +15,8 @@ namespace {
 using Clock = HangDetector::Clock;
 
 // Long enough to unwind the other ranks, whose messages fail at once.
-constexpr std::chrono::seconds unwinding_time{5};
-constexpr std::chrono::milliseconds look_period{50};
+constexpr std::chrono::seconds thread_unwinding_time{5};
+constexpr std::chrono::milliseconds thread_look_period{50};
 
 class ThreadedRun {
  public:
@@ -103,9 +103,9 @@ class ThreadedRun {
     std::optional<Clock::time_point> deadline;
     std::unique_lock lock{mutex_};
     while (!all_ended()) {
-      changed_.wait_for(lock, look_period);
+      changed_.wait_for(lock, thread_look_period);
       const Clock::time_point now = Clock::now();
-      if (!failure_.empty() && !deadline) deadline = now + unwinding_time;
+      if (!failure_.empty() && !deadline) deadline = now + thread_unwinding_time;
       if (deadline && now > *deadline && !all_ended()) end_process(failure_);
       std::vector<HangDetector::Look> looks;
       looks.reserve(ended_.size());

@@ -35,18 +35,18 @@ struct Wanted {
 };
 
 // The request with what its suite says, and the scenarios read.
-struct Job {
+struct Measuring {
   sim::MachineRequest asked;
   MeasureRequest request;
   std::vector<Wanted> wanted;
 };
 
-void add(Job& job, sim::Scenario scenario) {
+void add(Measuring& job, sim::Scenario scenario) {
   sim::Plan plan = sim::make_plan(scenario.model, scenario.layout);
   job.wanted.push_back({.scenario = std::move(scenario), .plan = std::move(plan)});
 }
 
-void add_suite(Job& job, const sim::RealSuite& suite) {
+void add_suite(Measuring& job, const sim::RealSuite& suite) {
   job.request.backend =
       suite.backend == sim::RealBackend::cuda ? MeasuredBackend::cuda : MeasuredBackend::host;
   job.request.ranks_per_gpu = suite.ranks_per_gpu;
@@ -57,16 +57,16 @@ void add_suite(Job& job, const sim::RealSuite& suite) {
     add(job, as_executed(sim::load_scenario(one.base, sim::overrides_of(suite, one))));
 }
 
-Job job_of(const sim::MachineRequest& asked) {
-  Job job{.asked = asked,
-          .request = {.backend =
-                          asked.backend == "cuda" ? MeasuredBackend::cuda : MeasuredBackend::host,
-                      .ranks = asked.ranks,
-                      .ranks_per_gpu = asked.ranks_per_gpu,
-                      .plans = {},
-                      .seconds = asked.seconds,
-                      .arguments = own_arguments()},
-          .wanted = {}};
+Measuring job_of(const sim::MachineRequest& asked) {
+  Measuring job{.asked = asked,
+                .request = {.backend = asked.backend == "cuda" ? MeasuredBackend::cuda
+                                                               : MeasuredBackend::host,
+                            .ranks = asked.ranks,
+                            .ranks_per_gpu = asked.ranks_per_gpu,
+                            .plans = {},
+                            .seconds = asked.seconds,
+                            .arguments = own_arguments()},
+                .wanted = {}};
   for (const std::string& path : asked.scenarios)
     add(job, as_executed(sim::load_scenario(path)));
   if (!asked.suite.empty()) add_suite(job, sim::load_real_suite(sim::find_suite(asked.suite)));
@@ -107,7 +107,7 @@ std::string device_of_this_gpu(const sim::MachineRequest& asked) {
 
 // What the measurements are fitted to: the device that was named, else a core of this host, or this
 // GPU or a rank's share of it.
-sim::Device base_device(const Job& job) {
+sim::Device base_device(const Measuring& job) {
   if (!job.asked.base_device.empty())
     return sim::load_device(sim::find_data_file("topologies/devices", job.asked.base_device));
   if (job.request.backend == MeasuredBackend::host) return sim::host_base_device();
@@ -115,7 +115,7 @@ sim::Device base_device(const Job& job) {
                            std::max(1, job.request.ranks_per_gpu));
 }
 
-std::vector<std::string> sources_of(const Job& job, const sim::MeasuredMachine& machine) {
+std::vector<std::string> sources_of(const Measuring& job, const sim::MeasuredMachine& machine) {
   std::vector<std::string> sources{
       fmt::format("stepcast calibrate on {}, {}, {}", machine.host, machine.device, machine.date)};
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -127,7 +127,7 @@ std::vector<std::string> sources_of(const Job& job, const sim::MeasuredMachine& 
   return sources;
 }
 
-std::string cluster_text(const Job& job, const sim::MeasuredMachine& machine) {
+std::string cluster_text(const Measuring& job, const sim::MeasuredMachine& machine) {
   const sim::ClusterFile file{.name = fmt::format("{}-{}", machine.host, job.request.ranks),
                               .device = "device.yaml",
                               .curves = sim::measured_curves(machine.collectives),
@@ -140,7 +140,7 @@ std::string cluster_text(const Job& job, const sim::MeasuredMachine& machine) {
                                 amd ? "amd" : "intel");
 }
 
-sim::CalibratedFile write_files(const Job& job, const sim::MeasuredMachine& machine) {
+sim::CalibratedFile write_files(const Measuring& job, const sim::MeasuredMachine& machine) {
   const sim::Device base = base_device(job);
   fs::create_directories(job.asked.folder);
   const std::string device_file = job.asked.folder + "/device.yaml";
@@ -156,7 +156,7 @@ sim::CalibratedFile write_files(const Job& job, const sim::MeasuredMachine& mach
 }
 
 // Nothing measured.
-sim::MeasuredMachine nominal_machine(const Job& job) {
+sim::MeasuredMachine nominal_machine(const Measuring& job) {
   sim::MeasuredMachine machine;
   machine.host = host_name();
   machine.date = date_and_time();
@@ -172,7 +172,7 @@ RunResult measure_for_scenarios(const sim::MachineRequest& request,
     refuse(
         "nothing to write: give a folder for what is measured here (-o), or --from-nccl-tests or "
         "--from-kineto");
-  const Job job = job_of(request);
+  const Measuring job = job_of(request);
   if (job.request.backend == MeasuredBackend::cuda) {
     if (job.asked.base_cluster.empty())
       refuse(

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t largest_file = std::size_t{16} << 20;  // as the reader of clusters
+constexpr std::size_t largest_cluster_file = std::size_t{16} << 20;  // as the reader of clusters
 
 // A top-level section of a block-style YAML file: its key and its lines.
 struct Section {
@@ -55,7 +55,7 @@ std::string curve_text(const MeasuredCurve& curve) {
   return text;
 }
 
-std::string curves_text(const std::vector<MeasuredCurve>& curves) {
+std::string measured_section(const std::vector<MeasuredCurve>& curves) {
   if (curves.empty()) return {};
   std::string text = "measured:\n";
   for (const MeasuredCurve& curve : curves)
@@ -254,7 +254,7 @@ std::string cluster_yaml(const std::string& base_path, const ClusterFile& file,
     text += "# " + note + '\n';
   }
   bool device = false;
-  for (const Section& section : sections_of(load_text(base_path, largest_file))) {
+  for (const Section& section : sections_of(load_text(base_path, largest_cluster_file))) {
     if (section.key == "device" && file.device.empty()) {
       std::string value = section.text.substr(section.text.find(':') + 1);
       value = value.substr(0, value.find(" #"));
@@ -273,7 +273,7 @@ std::string cluster_yaml(const std::string& base_path, const ClusterFile& file,
     if (!text.ends_with('\n')) text += '\n';
   }
   if (!device) text += fmt::format("device: {}\n", yaml_quoted(file.device));
-  text += curves_text(curves);
+  text += measured_section(curves);
   std::vector<std::string> sources = file.sources;
   sources.insert(sources.end(), base.sources().begin(),
                  base.sources().end() - static_cast<std::ptrdiff_t>(told.size()));
@@ -297,7 +297,7 @@ std::string host_cluster_yaml(const ClusterFile& file, int ranks, const LinkFit&
       yaml_bandwidth(bandwidth), yaml_duration(half));
   text += fmt::format("fabric: {{kind: none}}\nnetwork: {{cpu_vendor: {}, overhead: 0 us}}\n",
                       cpu_vendor);
-  return text + curves_text(file.curves) + sources_text(file.sources);
+  return text + measured_section(file.curves) + sources_text(file.sources);
 }
 
 }  // namespace sim

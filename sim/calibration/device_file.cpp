@@ -63,7 +63,7 @@ class DeviceWriter {
     return "base";
   }
 
-  std::string list_of(Provenance provenance) const {
+  std::string list_of(FitProvenance provenance) const {
     std::string text;
     for (const ParameterOrigin& origin : c_.origins)
       if (origin.provenance == provenance) text += (text.empty() ? "" : ", ") + origin.key;
@@ -91,8 +91,8 @@ class DeviceWriter {
              "calibrated {} on {}{}. Fitted: {}. Measured: {}. The rest from \"{}\": {}",
              machine_.date.empty() ? "(no date)" : machine_.date,
              machine_.host.empty() ? "an unnamed machine" : machine_.host,
-             versions.empty() ? "" : " (" + versions + ")", list_of(Provenance::fitted),
-             list_of(Provenance::measured), c_.base_name, d_.origin)));
+             versions.empty() ? "" : " (" + versions + ")", list_of(FitProvenance::fitted),
+             list_of(FitProvenance::measured), c_.base_name, d_.origin)));
     line("sources:");
     for (const std::string& source : sources())
       line("  - {}", yaml_quoted(source));

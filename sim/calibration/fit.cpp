@@ -71,7 +71,7 @@ class DeviceFitter {
 
  private:
   Device& device() { return result_.device; }
-  void origin(const std::string& key, Provenance provenance, std::size_t points) {
+  void origin(const std::string& key, FitProvenance provenance, std::size_t points) {
     result_.origins.push_back({key, provenance, static_cast<int>(points)});
   }
   void residual(const std::string& what, const Rows& rows) {
@@ -109,16 +109,16 @@ class DeviceFitter {
     Device& d = device();
     d.name = machine_.device.empty() ? d.name : machine_.device;
     if (!machine_.host.empty()) d.name += " of " + machine_.host;
-    if (machine_.sms) d.sms = *machine_.sms, origin("sms", Provenance::measured, 1);
-    if (machine_.memory) d.memory = *machine_.memory, origin("memory", Provenance::measured, 1);
+    if (machine_.sms) d.sms = *machine_.sms, origin("sms", FitProvenance::measured, 1);
+    if (machine_.memory) d.memory = *machine_.memory, origin("memory", FitProvenance::measured, 1);
     if (machine_.reserved) {
       reserve_ = *machine_.reserved;
       d.reserved = reserve_.context + reserve_.nccl + reserve_.libraries;
-      origin("reserved", Provenance::measured, 1);
+      origin("reserved", FitProvenance::measured, 1);
     }
     if (machine_.host_issue) {
       d.host_issue = *machine_.host_issue;
-      origin("host_issue", Provenance::measured, 1);
+      origin("host_issue", FitProvenance::measured, 1);
     }
     if (machine_.gaps) take_gaps(*machine_.gaps);
     for (KernelMeasurement& row : rows_) {
@@ -138,7 +138,7 @@ class DeviceFitter {
     }
     device().issued_gap = Duration{std::llround(gaps.issued * 1e12)};
     device().replayed_gap = Duration{std::llround(gaps.replayed * 1e12)};
-    origin("kernel_gaps", Provenance::measured, 1);
+    origin("kernel_gaps", FitProvenance::measured, 1);
   }
 
   // A core has no data sheet: its peak and its bandwidth are the best that was measured, which the
@@ -153,7 +153,7 @@ class DeviceFitter {
           best = std::max(best, gemm_flops(row.kernel) / to_seconds(row.median));
       if (best == 0 || !model) continue;
       model->peak = FlopRate::per_second(best);
-      origin(fmt::format("gemm.{}.peak", entry.text), Provenance::measured, 1);
+      origin(fmt::format("gemm.{}.peak", entry.text), FitProvenance::measured, 1);
     }
     double bandwidth = 0;
     for (const KernelMeasurement& row : rows_)
@@ -163,7 +163,7 @@ class DeviceFitter {
     if (bandwidth == 0) return;
     d.memory_bandwidth = d.memory_kernels.per_sm = Bandwidth::bytes_per_second(bandwidth);
     d.l2_bandwidth = std::max(d.l2_bandwidth, d.memory_bandwidth);
-    origin("memory_bandwidth", Provenance::measured, 1);
+    origin("memory_bandwidth", FitProvenance::measured, 1);
   }
 
   void fit_products(DType dtype) {
@@ -182,7 +182,7 @@ class DeviceFitter {
                                           rows.size(), product_parameters));
     } else {
       device() = fit_gemm(device(), dtype, FitScope::product, rows);
-      origin(key, Provenance::fitted, rows.size());
+      origin(key, FitProvenance::fitted, rows.size());
     }
     residual(key, rows);
   }
@@ -204,7 +204,7 @@ class DeviceFitter {
                                             rows.size(), attention_parameters));
       } else {
         device() = fit_attention(device(), rows);
-        origin(key, Provenance::fitted, rows.size());
+        origin(key, FitProvenance::fitted, rows.size());
       }
       for (const AttentionPart part : {AttentionPart::forward, AttentionPart::backward}) {
         Rows of_part;
@@ -231,9 +231,9 @@ class DeviceFitter {
       result_.notes.emplace_back("memory_kernels: too few points for the kinds that were measured");
     } else {
       device() = fit_memory_kernels(device(), rows);
-      origin("memory_kernels.fixed", Provenance::fitted, rows.size());
+      origin("memory_kernels.fixed", FitProvenance::fitted, rows.size());
       for (const auto& [kind, of_it] : of_kind)
-        origin("memory_kernels." + kind, Provenance::fitted, of_it.size());
+        origin("memory_kernels." + kind, FitProvenance::fitted, of_it.size());
     }
     for (const auto& [kind, of_it] : of_kind)
       residual("memory_kernels." + kind, of_it);
@@ -252,7 +252,7 @@ class DeviceFitter {
     }
     if (shares.empty()) return;
     device().communication_share = median_of(shares);
-    origin("communication.compute_share", Provenance::fitted, shares.size());
+    origin("communication.compute_share", FitProvenance::fitted, shares.size());
   }
 
   // Exactly these kernels, on the whole device and under the conditions of a step.
@@ -263,7 +263,7 @@ class DeviceFitter {
         times[shape_of(row.kernel)].push_back(to_seconds(row.median));
     for (auto& [shape, of_it] : times)
       device().measured_kernels.push_back({shape, duration_from_seconds(median_of(of_it))});
-    if (!times.empty()) origin("measured_kernels", Provenance::measured, times.size());
+    if (!times.empty()) origin("measured_kernels", FitProvenance::measured, times.size());
   }
 
   static double gemm_flops(const Kernel& k) {

@@ -11,20 +11,20 @@
 
 namespace sim {
 
-enum class Provenance : std::uint8_t {
+enum class FitProvenance : std::uint8_t {
   fitted,    // least squares over points of this machine
   measured,  // one figure, as measured
   base,      // of the base device file
 };
-constexpr auto words_of(Provenance) {
-  return std::array{Word{Provenance::fitted, "fitted"}, Word{Provenance::measured, "measured"},
-                    Word{Provenance::base, "base"}};
+constexpr auto words_of(FitProvenance) {
+  return std::array{Word{FitProvenance::fitted, "fitted"},
+                    Word{FitProvenance::measured, "measured"}, Word{FitProvenance::base, "base"}};
 }
 
 // A key of the device file ("gemm.bf16", "memory_kernels.optimizer") and where it comes from.
 struct ParameterOrigin {
   std::string key;
-  Provenance provenance = Provenance::base;
+  FitProvenance provenance = FitProvenance::base;
   int points = 0;
 };
 

@@ -16,7 +16,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{1} << 30;
+constexpr std::size_t largest_trace = std::size_t{1} << 30;
 // Kernels shorter than this are mostly launch; bandwidth is not what they show.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 20;
 
@@ -330,7 +330,7 @@ KinetoResult parse_kineto(const std::vector<KinetoTrace>& traces, const KinetoHi
 KinetoResult read_kineto(const std::vector<std::string>& paths, const KinetoHints& hints) {
   Collector collector{hints};
   for (const std::string& path : paths) {
-    const std::string text = load_text(path, largest_file);
+    const std::string text = load_text(path, largest_trace);
     collector.add(scan_kineto(text, path), path);
   }
   return collector.finish();

@@ -34,7 +34,7 @@ std::string without_terminal_codes(std::string_view line) {
 }
 
 // Types of nccl-tests (src/common.cu, test_typenames) and of its first versions.
-constexpr std::array<std::string_view, 16> types{
+constexpr std::array<std::string_view, 16> type_names{
     "int8",   "uint8",    "int32",  "uint32", "int64",    "uint64",   "half", "float",
     "double", "bfloat16", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "char", "int"};
 
@@ -94,7 +94,7 @@ bool label(std::string_view word) {
 std::size_t row_start(const std::vector<std::string_view>& words, const LogColumns& columns) {
   if (!columns.typed) return !words.empty() && whole_number(words.front()) ? 0 : words.size();
   for (std::size_t i = 2; i < words.size(); ++i)
-    if (std::find(types.begin(), types.end(), words[i]) != types.end() &&
+    if (std::find(type_names.begin(), type_names.end(), words[i]) != type_names.end() &&
         whole_number(words[i - 1]) && whole_number(after_label(words[i - 2])))
       return i - 2;
   const bool unknown_type = words.size() > 3 && whole_number(words[0]) && whole_number(words[1]) &&

@@ -16,7 +16,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{64} << 20;
+constexpr std::size_t largest_log = std::size_t{64} << 20;
 constexpr double longest_us = 1e12;
 
 std::string shortened(std::string_view text) {
@@ -397,7 +397,7 @@ NcclTestsLog parse_nccl_tests(std::string_view text, const std::string& name,
 }
 
 NcclTestsLog read_nccl_tests(const std::string& path, const NcclTestsHints& hints) {
-  return parse_nccl_tests(load_text(path, largest_file), path, hints);
+  return parse_nccl_tests(load_text(path, largest_log), path, hints);
 }
 
 }  // namespace sim

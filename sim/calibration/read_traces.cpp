@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{1} << 30;
+constexpr std::size_t largest_trace_read = std::size_t{1} << 30;
 constexpr std::int64_t most_ranks = 1 << 24;
 
 struct KindWord {
@@ -245,7 +245,7 @@ TracedTimeline read_traces(const std::vector<std::string>& paths, std::optional<
   std::vector<KinetoTrace> traces;
   traces.reserve(paths.size());
   for (const std::string& path : paths)
-    traces.push_back({path, load_text(path, largest_file)});
+    traces.push_back({path, load_text(path, largest_trace_read)});
   return parse_traces(traces, step);
 }
 

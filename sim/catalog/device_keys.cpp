@@ -13,20 +13,21 @@ using enum KeyType;
 
 constexpr RealRange share{1e-6, 1};
 
-KeyDefault of_file() {
+KeyDefault of_device_file() {
   return KeyDefault::follows("the device file's");
 }
 Key share_key(std::string path, std::string help, RealRange range = share) {
-  return number_key(std::move(path), range, "", of_file(), std::move(help));
+  return number_key(std::move(path), range, "", of_device_file(), std::move(help));
 }
 Key amount_key(KeyType type, std::string path, std::string help) {
-  return quantity_key(type, std::move(path), of_file(), std::move(help));
+  return quantity_key(type, std::move(path), of_device_file(), std::move(help));
 }
 
 std::vector<Key> figures() {
   return {
-      word_key<Generation>("generation", of_file(), "architecture, which NCCL's tuning asks for"),
-      integer_key("sms", {1, 4096}, "SMs", of_file(), "streaming multiprocessors"),
+      word_key<Generation>("generation", of_device_file(),
+                           "architecture, which NCCL's tuning asks for"),
+      integer_key("sms", {1, 4096}, "SMs", of_device_file(), "streaming multiprocessors"),
       amount_key(size, "memory", "memory of the device"),
       amount_key(size, "reserved.cuda_context", "memory of the CUDA context"),
       amount_key(size, "reserved.nccl", "memory of NCCL beside its communicators' buffers"),
@@ -38,7 +39,7 @@ std::vector<Key> figures() {
                  "device time between kernels beyond their own, issued one by one"),
       number_key("kernel_gaps.replayed_us", {-1000, 1000}, "us", KeyDefault::follows("0"),
                  "the same in a CUDA graph; below 0: one starts while the last one ends"),
-      number_key("tdp_watts", {1, 1e5}, "W", of_file(), "thermal design power"),
+      number_key("tdp_watts", {1, 1e5}, "W", of_device_file(), "thermal design power"),
       share_key("short_loops.burst", "short loops run above the sustained clock by this", {0, 10}),
       amount_key(duration, "short_loops.burst_half", "kernel time with half of that"),
       amount_key(bandwidth, "short_loops.l2_bandwidth", "bandwidth of the L2 cache"),
@@ -62,7 +63,7 @@ std::vector<Key> gemm(std::string_view dtype) {
     keys.push_back(
         share_key("block_share", "of `attained`, GEMMs with scales of 1 x 128 and 128 x 128"));
     keys.push_back(share_key("row_share", "of `attained`, GEMMs with scales of 1 x 128 twice"));
-    keys.push_back(boolean_key("either_order", of_file(),
+    keys.push_back(boolean_key("either_order", of_device_file(),
                                "GEMMs with scales of tensors read operands in either order"));
     keys.push_back(share_key("micro_share", "of `attained`, GEMMs with scales of 1 x 32 (MXFP8)"));
   }
@@ -92,7 +93,7 @@ std::vector<Key> eight_bit_attention(std::string_view section) {
 std::vector<Key> attention(std::string_view section) {
   std::vector<Key> keys = in_section(
       section, {
-                   text_key(text, "kernels", of_file(), "name of the attention kernels"),
+                   text_key(text, "kernels", of_device_file(), "name of the attention kernels"),
                    share_key("forward_attained", "share of the 16-bit peak, forward"),
                    share_key("backward_attained", "share of the 16-bit peak, backward"),
                    share_key("ramp_tokens", "keys per query with half of the rate", {0, 65536}),

@@ -9,34 +9,34 @@ namespace {
 
 using enum KeyType;
 
-KeyDefault of_file() {
+KeyDefault of_cluster_file() {
   return KeyDefault::follows("the cluster file's");
 }
 
 Key count_key(std::string path, IntegerRange range, std::string unit, std::string help) {
-  return integer_key(std::move(path), range, std::move(unit), of_file(), std::move(help));
+  return integer_key(std::move(path), range, std::move(unit), of_cluster_file(), std::move(help));
 }
 Key speed_key(std::string path, std::string help) {
-  return quantity_key(bandwidth, std::move(path), of_file(), std::move(help));
+  return quantity_key(bandwidth, std::move(path), of_cluster_file(), std::move(help));
 }
 Key time_key(std::string path, std::string help) {
-  return quantity_key(duration, std::move(path), of_file(), std::move(help));
+  return quantity_key(duration, std::move(path), of_cluster_file(), std::move(help));
 }
 Key factor_key(std::string path, RealRange range, std::string help) {
-  return number_key(std::move(path), range, "", of_file(), std::move(help));
+  return number_key(std::move(path), range, "", of_cluster_file(), std::move(help));
 }
 Key flag_key(std::string path, std::string help) {
-  return boolean_key(std::move(path), of_file(), std::move(help));
+  return boolean_key(std::move(path), of_cluster_file(), std::move(help));
 }
 
 std::vector<Key> node() {
   return {
       count_key("ranks_per_gpu", {1, 50}, "ranks", "ranks that share a GPU"),
       count_key("nodes", {1, most_nodes}, "nodes", "nodes; cluster.nodes goes before it"),
-      word_key<NodeKind>("node.kind", of_file(), "how the GPUs of a node are joined"),
+      word_key<NodeKind>("node.kind", of_cluster_file(), "how the GPUs of a node are joined"),
       count_key("node.gpus", {1, 256}, "GPUs", "GPUs of a node, or of a tray of it"),
       count_key("node.trays", {1, 256}, "trays", "trays that share the NVSwitch"),
-      text_key(text, "node.file", of_file(), "imported node: the topology file"),
+      text_key(text, "node.file", of_cluster_file(), "imported node: the topology file"),
       count_key("node.nvlink.links", {1, 256}, "links", "NVLinks of a GPU"),
       speed_key("node.nvlink.rate", "data-sheet rate of one NVLink, per direction"),
       speed_key("node.nvlink.usable", "rate that NCCL gets of one NVLink, per direction"),
@@ -57,11 +57,11 @@ std::vector<Key> node() {
       count_key("node.nics.count", {1, 64}, "NICs", "NICs of a node, or of a tray of it"),
       speed_key("node.nics.bandwidth", "line rate of a NIC, per direction"),
       time_key("node.nics.latency", "latency of a NIC"),
-      quantity_key(size, "host.memory", of_file(), "memory of a node's host"),
+      quantity_key(size, "host.memory", of_cluster_file(), "memory of a node's host"),
       speed_key("host.bandwidth", "rate of a host's memory, all sockets"),
       speed_key("host.nvme.read", "rate at which a node reads its NVMe"),
       speed_key("host.nvme.write", "rate at which a node writes its NVMe"),
-      quantity_key(size, "host.nvme.capacity", of_file(), "NVMe of a node"),
+      quantity_key(size, "host.nvme.capacity", of_cluster_file(), "NVMe of a node"),
       speed_key("node.memory.bandwidth", "shared memory: rate of one rank's link"),
       time_key("node.memory.latency", "shared memory: latency of one rank's link"),
       speed_key("node.c2c", "rate between a GPU and its CPU (NVLink-C2C)"),
@@ -70,9 +70,10 @@ std::vector<Key> node() {
 
 std::vector<Key> fabric() {
   return {
-      word_key<FabricKind>("fabric.kind", of_file(), "topology of the fabric"),
+      word_key<FabricKind>("fabric.kind", of_cluster_file(), "topology of the fabric"),
       time_key("fabric.switch_latency", "latency of a switch"),
-      word_key<Routing>("fabric.routing", of_file(), "spread over all paths, or static ECMP"),
+      word_key<Routing>("fabric.routing", of_cluster_file(),
+                        "spread over all paths, or static ECMP"),
       speed_key("fabric.link", "rate of a link between switches, per direction"),
       speed_key("fabric.per_node_limit", "flat: what all NICs of a node carry together"),
       count_key("fabric.levels", {2, 3}, "levels", "levels of switches"),
@@ -99,16 +100,17 @@ std::vector<Key> fabric() {
 
 std::vector<Key> network() {
   return {
-      text_key(word, "network.cpu_vendor", of_file(), "CPU vendor, which NCCL's tuning asks for",
-               {"intel", "amd", "arm"}),
+      text_key(word, "network.cpu_vendor", of_cluster_file(),
+               "CPU vendor, which NCCL's tuning asks for", {"intel", "amd", "arm"}),
       flag_key("network.nvls", "NVLink SHARP"),
       flag_key("network.sharp", "SHARP: reduction in the fabric's switches"),
       time_key("network.overhead", "overhead of a network message at each end"),
       time_key("network.simple_overhead", "more of it per hop under NCCL's Simple protocol"),
       flag_key("network.nvls_tree", "NVLink SHARP continues as a tree between nodes"),
       flag_key("network.merged_nics", "NCCL sees the NICs of a GPU as one (EFA)"),
-      quantity_key(size, "network.tuner.ll", of_file(), "largest message of protocol LL"),
-      quantity_key(size, "network.tuner.ll128", of_file(), "largest message of protocol LL128"),
+      quantity_key(size, "network.tuner.ll", of_cluster_file(), "largest message of protocol LL"),
+      quantity_key(size, "network.tuner.ll128", of_cluster_file(),
+                   "largest message of protocol LL128"),
       factor_key("network.efficiency", {0.01, 1}, "payload share of the NICs' line rate"),
   };
 }

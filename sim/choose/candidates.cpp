@@ -21,7 +21,7 @@ class List {
  public:
   explicit List(const Scenario& scenario) : scenario_{scenario}, layout_{scenario.layout} {}
 
-  std::vector<Candidate> take() {
+  std::vector<SchemeCandidate> take() {
     all_.push_back({"as-it-is", {}});
     if (layout_.replicas() == 1) return std::move(all_);
     algorithms();
@@ -63,7 +63,7 @@ class List {
 
   // `learns` decide what is learned; the rest follows from them.
   void add(std::string name, std::vector<std::string> learns, std::vector<std::string> rest) {
-    Candidate made{std::move(name), {}};
+    SchemeCandidate made{std::move(name), {}};
     for (const std::string& assignment : learns)
       made.learns.push_back(key_of(assignment));
     made.set = std::move(rest);
@@ -127,16 +127,16 @@ class List {
 
   const Scenario& scenario_;
   const Layout& layout_;
-  std::vector<Candidate> all_;
+  std::vector<SchemeCandidate> all_;
 };
 
 }  // namespace
 
-std::vector<Candidate> candidates_for(const Scenario& scenario) {
+std::vector<SchemeCandidate> candidates_for(const Scenario& scenario) {
   return List{scenario}.take();
 }
 
-Candidate parse_candidate(const std::string& text) {
+SchemeCandidate parse_candidate(const std::string& text) {
   const auto trimmed = [](const std::string& part) {
     const std::size_t first = part.find_first_not_of(' ');
     if (first == std::string::npos) return std::string{};
@@ -144,7 +144,7 @@ Candidate parse_candidate(const std::string& text) {
   };
   const SourcePosition where{"--scheme", 0, 0};
   const std::size_t colon = text.find(':');
-  Candidate made{trimmed(text.substr(0, colon)), {}};
+  SchemeCandidate made{trimmed(text.substr(0, colon)), {}};
   if (colon == std::string::npos || made.name.empty())
     throw InputError{where,
                      fmt::format("'{}' is no scheme; write NAME: KEY=VALUE, KEY=VALUE", text)};

@@ -9,7 +9,7 @@
 
 namespace sim {
 
-struct Candidate {
+struct SchemeCandidate {
   std::string name;              // "top_k-0.01"
   std::vector<std::string> set;  // "section.key=value", on top of the scenario
   // Those of the keys that change what is learned, as a file of statistical factors has them. None:
@@ -19,10 +19,10 @@ struct Candidate {
 
 // The scenario as it is, first; then other algorithms of the same all-reduce, compressed gradients,
 // local steps. A candidate may turn out not to be possible: its forecast says why.
-std::vector<Candidate> candidates_for(const Scenario& scenario);
+std::vector<SchemeCandidate> candidates_for(const Scenario& scenario);
 
 // "NAME: KEY=VALUE, KEY=VALUE" of --scheme: all of its keys change what is learned. Throws
 // InputError.
-Candidate parse_candidate(const std::string& text);
+SchemeCandidate parse_candidate(const std::string& text);
 
 }  // namespace sim

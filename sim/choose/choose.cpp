@@ -73,7 +73,7 @@ Learning no_evidence(std::string why) {
   return learning;
 }
 
-Learning learning_of(const Candidate& candidate, const std::vector<FactorFile>& files) {
+Learning learning_of(const SchemeCandidate& candidate, const std::vector<FactorFile>& files) {
   if (candidate.learns.empty()) return {.evidence = Evidence::same, .why = {}};
   for (const FactorFile& file : files) {
     const SchemeOutcome* found = measured(file.factors, candidate.learns);
@@ -118,20 +118,21 @@ void find_best(ChoiceAtPoint& point, const std::vector<Learning>& learning) {
 // The keys of each candidate, by name, for the machine at a point; those of the scenario where that
 // machine is none.
 std::vector<std::vector<std::string>> keys_at(const ChooseQuestion& question,
-                                              const std::vector<Candidate>& candidates,
+                                              const std::vector<SchemeCandidate>& candidates,
                                               const std::vector<std::string>& assigned) {
   std::vector<std::string> overrides = question.overrides;
   overrides.insert(overrides.end(), assigned.begin(), assigned.end());
-  std::vector<Candidate> here;
+  std::vector<SchemeCandidate> here;
   try {
     here = candidates_for(load_scenario(question.scenario.with(overrides)));
   } catch (const InputError&) {
     here = {};  // the forecast tells
   }
   std::vector<std::vector<std::string>> all;
-  for (const Candidate& candidate : candidates) {
-    const auto found = std::find_if(
-        here.begin(), here.end(), [&](const Candidate& one) { return one.name == candidate.name; });
+  for (const SchemeCandidate& candidate : candidates) {
+    const auto found = std::find_if(here.begin(), here.end(), [&](const SchemeCandidate& one) {
+      return one.name == candidate.name;
+    });
     std::vector<std::string>& keys = all.emplace_back(overrides);
     const std::vector<std::string>& set = found == here.end() ? candidate.set : found->set;
     keys.insert(keys.end(), set.begin(), set.end());
@@ -161,7 +162,7 @@ Choice choose(const ChooseQuestion& question, const std::function<void()>& done,
   const std::vector<FactorFile> files = files_of(question);
   for (const FactorFile& file : files)
     choice.measured_on.push_back(file_text(file));
-  for (const Candidate& candidate : choice.candidates)
+  for (const SchemeCandidate& candidate : choice.candidates)
     choice.learning.push_back(learning_of(candidate, files));
 
   const std::uint64_t points = point_count(choice.axes);

@@ -60,7 +60,7 @@ struct ChoiceAtPoint {
 struct Choice {
   std::string scenario;
   std::vector<Axis> axes;
-  std::vector<Candidate> candidates;
+  std::vector<SchemeCandidate> candidates;
   std::vector<Learning> learning;  // by candidate
   std::vector<ChoiceAtPoint> points;
   // "90 % of the fall on byte-llama: byte-llama, 0.8 M parameters, 3 seeds", of each file.

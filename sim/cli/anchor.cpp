@@ -9,13 +9,13 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct AnchorRequest {
   RunsRequest runs;
   std::string file;
   OutputFormat output = OutputFormat::table;
 };
 
-ExitCode anchor_forecasts(const Request& request) {
+ExitCode anchor_forecasts(const AnchorRequest& request) {
   const std::optional<TimeErrors>& published = shipped_time_errors();
   if (!published)
     throw WrongUse{
@@ -41,7 +41,7 @@ Option anchor_option(std::vector<std::string>& overrides) {
 }
 
 Command anchor_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<AnchorRequest>();
   RunsRequest& runs = request->runs;
   return {
       .name = "anchor",

@@ -13,20 +13,20 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct BudgetRequest {
   std::string scenario;
   OutputFormat output = OutputFormat::table;
   std::string save;
   std::vector<std::string> overrides;
 };
 
-void save(const Request& request, const Scenario& scenario, const Budget& budget) {
+void save(const BudgetRequest& request, const Scenario& scenario, const Budget& budget) {
   const std::filesystem::path file = std::filesystem::absolute(request.save);
   write_text_file(request.save, resolved_scenario(scenario, budget, file.parent_path().string()));
   print_note(fmt::format("saved: {}: the same answer with `stepcast budget`", request.save));
 }
 
-ExitCode answer_request(const Request& request) {
+ExitCode answer_request(const BudgetRequest& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   print_followed(scenario);
   const BudgetAnswer answer = answer_budget(scenario, request.overrides);
@@ -44,7 +44,7 @@ ExitCode answer_request(const Request& request) {
 }  // namespace
 
 Command budget_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<BudgetRequest>();
   std::vector<std::string>& overrides = request->overrides;
   return {
       .name = "budget",

@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct CalibrateRequest {
   MeasuredFiles files;
   std::string device_file, cluster_file;  // to write
   MachineRequest here;                    // without files; its bases count with files, too
@@ -23,7 +23,7 @@ void show(const CalibratedFile& file, const std::string& where) {
   print_note(where);
 }
 
-void write_device(const Request& request, const MeasuredMachine& machine) {
+void write_device(const CalibrateRequest& request, const MeasuredMachine& machine) {
   if (request.here.base_device.empty())
     throw InputError(SourcePosition{.file = "--base"},
                      "a device file needs a base for what was not measured: --base h100_sxm");
@@ -32,14 +32,14 @@ void write_device(const Request& request, const MeasuredMachine& machine) {
        "device file: " + request.device_file);
 }
 
-std::string base_cluster_path(const Request& request) {
+std::string base_cluster_path(const CalibrateRequest& request) {
   if (request.here.base_cluster.empty())
     throw InputError(SourcePosition{.file = "--cluster"},
                      "a cluster file needs a base that describes the machine: --cluster dgx-h100");
   return find_data_file("topologies", request.here.base_cluster);
 }
 
-void write_cluster(const Request& request, const MeasuredMachine& machine) {
+void write_cluster(const CalibrateRequest& request, const MeasuredMachine& machine) {
   show(write_cluster_file({.path = request.cluster_file,
                            .base = base_cluster_path(request),
                            .base_name = request.here.base_cluster,
@@ -48,7 +48,7 @@ void write_cluster(const Request& request, const MeasuredMachine& machine) {
        "cluster file: " + request.cluster_file);
 }
 
-ExitCode calibrate(const Request& request, const MeasureMachine& measure) {
+ExitCode calibrate(const CalibrateRequest& request, const MeasureMachine& measure) {
   if (request.files.nccl_logs.empty() && request.files.kineto_traces.empty()) {
     if (measure.run) return measure.run(request.here);
     throw InputError(SourcePosition{.file = "calibrate"},
@@ -67,7 +67,7 @@ ExitCode calibrate(const Request& request, const MeasureMachine& measure) {
   return ExitCode::done;
 }
 
-Options hint_options(Request& request) {
+Options hint_options(CalibrateRequest& request) {
   return {{.name = "--collective",
            .into = &request.files.nccl.collective,
            .form = "KIND",
@@ -89,7 +89,7 @@ Options hint_options(Request& request) {
            .check = CountFrom{1, 256}}};
 }
 
-Options file_options(Request& request) {
+Options file_options(CalibrateRequest& request) {
   return {{.name = "--from-nccl-tests",
            .into = &request.files.nccl_logs,
            .form = "LOG...",
@@ -120,7 +120,7 @@ Options file_options(Request& request) {
 }  // namespace
 
 Command calibrate_command(const MeasureMachine& measure) {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<CalibrateRequest>();
   return {.name = "calibrate",
           .help = "device and cluster files from what was measured",
           .options = joined({measure.options ? measure.options(request->here) : Options{},

@@ -10,14 +10,14 @@
 namespace sim {
 namespace {
 
-struct Request : PointRequest {
+struct ChooseRequest : PointRequest {
   int threads = 0;
   std::vector<std::string> over, schemes, factors;
   std::string map;
   double target = 0;
 };
 
-ExitCode show_choice(const Request& request) {
+ExitCode show_choice(const ChooseRequest& request) {
   const ThreadLimit threads{request.threads};
   PointCounter counter{request.no_progress};
   const Choice choice =
@@ -38,7 +38,7 @@ ExitCode show_choice(const Request& request) {
 }  // namespace
 
 Command choose_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ChooseRequest>();
   return {
       .name = "choose",
       .help = "which scheme of synchronisation reaches a loss first",

@@ -73,10 +73,6 @@ void add_option(CLI::App& app, const Option& option) {
   std::visit(Checker{*added}, option.check);
 }
 
-bool among(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // " Needs: --results", in the order of the options. (CLI11 has them by the address of its objects.)
 std::string relations(const Command& command, const Option& option) {
   std::string needs, excludes;

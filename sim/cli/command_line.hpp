@@ -3,6 +3,7 @@
 // made from the same data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -79,6 +80,10 @@ struct Command {
 
 // Options of several groups, in order.
 Options joined(std::initializer_list<Options> groups);
+
+inline bool among(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 // The words of an enumeration (sim/base/words.hpp) as the value of an option.
 template <class Enum>

@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct CompareRequest {
   std::string a, b;
   std::string trace;
   OutputFormat output = OutputFormat::table;
@@ -30,7 +30,7 @@ Record load_side(const std::string& path) {
   return simulated_record(load_scenario(path), true);
 }
 
-ExitCode compare_records(const Request& request) {
+ExitCode compare_records(const CompareRequest& request) {
   const Record a = load_side(request.a);
   const Record b = load_side(request.b);
   const Comparison comparison = compare(a, b);
@@ -50,7 +50,7 @@ ExitCode compare_records(const Request& request) {
 }  // namespace
 
 Command compare_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<CompareRequest>();
   return {.name = "compare",
           .help = "two timelines side by side",
           .options = {{.name = "A",

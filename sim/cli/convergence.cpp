@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Request {
+struct ConvergenceRequest {
   std::string suite;
   std::string record;
   bool theory = false;
@@ -44,7 +44,7 @@ void record(const std::string& folder, const ConvergenceResult& result) {
   print_note("factors: " + factors);
 }
 
-ExitCode train_suite(const Request& request) {
+ExitCode train_suite(const ConvergenceRequest& request) {
   const ConvergenceSuite suite =
       load_convergence_suite(find_data_file("validation/convergence", request.suite));
   if (!request.record.empty()) make_folder(request.record);
@@ -56,7 +56,7 @@ ExitCode train_suite(const Request& request) {
   return result.interrupted ? ExitCode::interrupted : ExitCode::done;
 }
 
-ExitCode run(const Request& request) {
+ExitCode run(const ConvergenceRequest& request) {
   if (request.theory) return show_bounds(request.output);
   if (request.suite.empty())
     throw WrongUse{"convergence: SUITE is missing: a suite file, or the name of a shipped one"};
@@ -66,7 +66,7 @@ ExitCode run(const Request& request) {
 }  // namespace
 
 Command convergence_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ConvergenceRequest>();
   return {.name = "convergence",
           .help = "what schemes of synchronisation do to learning",
           .options = {{.name = "SUITE",

@@ -12,13 +12,13 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct ExportRequest {
   std::string scenario, file;
   std::optional<Target> target;
   std::vector<std::string> overrides;
 };
 
-ExitCode export_file(const Request& request) {
+ExitCode export_file(const ExportRequest& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   print_followed(scenario);
   hand_over(scenario, *request.target, request.file);
@@ -55,7 +55,7 @@ void hand_over(const Scenario& scenario, Target target, const std::string& path)
 }
 
 Command export_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ExportRequest>();
   Option to = target_option("--to", request->target, "what to write");
   to.required = true;
   return {.name = "export",

@@ -11,11 +11,11 @@
 namespace sim {
 namespace {
 
-struct Request : JobFile {
+struct ImportJobRequest : JobFile {
   std::string output;  // file; empty: the standard output
 };
 
-ExitCode import_into_scenario(JobKind kind, const Request& request) {
+ExitCode import_into_scenario(JobKind kind, const ImportJobRequest& request) {
   const ImportedJob imported = import_job(kind, request);
   const std::string folder = request.output.empty()
                                  ? ""
@@ -126,7 +126,7 @@ std::vector<std::string> aliases_of(JobKind kind) {
 }
 
 Command job_command(JobKind kind, const char* help) {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ImportJobRequest>();
   const std::string name{word(kind)};
   return {
       .name = name,

@@ -15,20 +15,20 @@ namespace {
 std::atomic<bool> stop_asked{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
 
-sem_t asked;  // posted with stop_asked: a handler may call nothing that stop_source needs
+sem_t stop_posted;  // posted with stop_asked: a handler may call nothing that stop_source needs
 
 extern "C" void ask_to_stop(int) {
   if (stop_asked.exchange(true)) _exit(static_cast<int>(ExitCode::interrupted));
-  sem_post(&asked);
+  sem_post(&stop_posted);
 }
 
 // Made once, and never destroyed: the thread that waits for a signal may outlive main().
 std::stop_source& signalled() {
   static std::stop_source& source = []() -> std::stop_source& {
     auto* made = new std::stop_source;
-    sem_init(&asked, 0, 0);
+    sem_init(&stop_posted, 0, 0);
     std::thread{[made] {
-      while (sem_wait(&asked) != 0) {
+      while (sem_wait(&stop_posted) != 0) {
       }
       made->request_stop();
     }}.detach();

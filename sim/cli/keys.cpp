@@ -8,12 +8,12 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct KeysRequest {
   std::string pattern;
   OutputFormat format = OutputFormat::table;
 };
 
-ExitCode print_keys(const Request& request) {
+ExitCode print_keys(const KeysRequest& request) {
   const std::vector<Key> keys = matching_keys(request.pattern);
   if (keys.empty()) static_cast<void>(require_key(request.pattern));  // the nearest names
   print_result(in_format(request.format, keys, keys_text, keys_json, keys_csv, keys_markdown));
@@ -23,7 +23,7 @@ ExitCode print_keys(const Request& request) {
 }  // namespace
 
 Command keys_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<KeysRequest>();
   return {.name = "keys",
           .help = "the keys of a scenario file and of --set",
           .options = {{.name = "PATTERN",

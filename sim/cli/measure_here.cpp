@@ -6,7 +6,7 @@
 namespace sim {
 namespace {
 
-void show(const CalibratedFile& files) {
+void show_measured(const CalibratedFile& files) {
   for (const std::string& note : files.notes)
     print_note("note: " + note);
   print_result(files.summary);
@@ -59,7 +59,7 @@ Options measuring_options(MachineRequest& here) {
 MeasureMachine machine_measurement() {
   return {.options = measuring_options, .run = [](const MachineRequest& request) {
             return run_among_ranks("calibrate", {}, [&] {
-              return report_end(real::measure_for_scenarios(request, show));
+              return report_end(real::measure_for_scenarios(request, show_measured));
             });
           }};
 }

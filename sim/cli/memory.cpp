@@ -11,13 +11,13 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct MemoryRequest {
   std::string scenario;
   OutputFormat output = OutputFormat::table;
   std::vector<std::string> overrides;
 };
 
-ExitCode show_memory(const Request& request) {
+ExitCode show_memory(const MemoryRequest& request) {
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   // The other forms have them among their notes.
   if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
@@ -35,7 +35,7 @@ ExitCode show_memory(const Request& request) {
 }  // namespace
 
 Command memory_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<MemoryRequest>();
   return {.name = "memory",
           .help = "memory of every pipeline stage by category",
           .options = {scenario_option(request->scenario), output_option(request->output),

@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct MergeRequest {
   std::vector<std::string> files;
   OutputFormat output = OutputFormat::table;
   int threads = 0;
@@ -29,7 +29,7 @@ void refuse(const std::string& file, const std::string& why) {
 
 // The recorded command line, read by the very options of the command.
 template <class Asked, class MakeCommand>
-std::shared_ptr<Asked> asked_again(const Request& request, const JobKey& question,
+std::shared_ptr<Asked> asked_again(const MergeRequest& request, const JobKey& question,
                                    MakeCommand make_command) {
   auto asked = std::make_shared<Asked>();
   const Command reader{.name = "stepcast", .commands = {make_command(asked)}};
@@ -53,7 +53,7 @@ void refuse_option(const char* option, const JobKey& question) {
   throw WrongUse{fmt::format("{} does not go with the records of a {}", option, question.command)};
 }
 
-ExitCode merge_files(const Request& request) {
+ExitCode merge_files(const MergeRequest& request) {
   const RecordHeader header = common_header(request.files);
   const JobKey& question = header.question;
   check_reachable(header);
@@ -79,7 +79,7 @@ ExitCode merge_files(const Request& request) {
 }  // namespace
 
 Command merge_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<MergeRequest>();
   return {.name = "merge",
           .help = "the result of a search or sweep from its records",
           .options = joined({{{.name = "FILES",

@@ -15,7 +15,7 @@ ExitCode list_models() {
   return ExitCode::done;
 }
 
-Command show_command() {
+Command show_model_command() {
   const auto name = std::make_shared<std::string>();
   return {.name = "show",
           .help = "what a model file says, operator by operator",
@@ -37,7 +37,7 @@ Command models_command() {
           .commands = {{.name = "list",
                         .help = "all shipped models with their parameter counts",
                         .run = list_models},
-                       show_command()},
+                       show_model_command()},
           .footer = "Example: stepcast models show llama-3.1-8b"};
 }
 

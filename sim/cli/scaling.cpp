@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-struct Request : PointRequest {
+struct ScalingRequest : PointRequest {
   int threads = 0;
   std::string plot;
   std::string gpus;
@@ -19,7 +19,7 @@ struct Request : PointRequest {
   bool best = false;
 };
 
-ExitCode show_scaling(const Request& request) {
+ExitCode show_scaling(const ScalingRequest& request) {
   const ScalingSpecification specification{
       .path = request.scenario,
       .overrides = request.overrides,
@@ -40,7 +40,7 @@ ExitCode show_scaling(const Request& request) {
 }  // namespace
 
 Command scaling_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ScalingRequest>();
   return {
       .name = "scaling",
       .help = "strong and weak scaling over numbers of GPUs",

@@ -10,12 +10,12 @@
 namespace sim {
 namespace {
 
-struct Request : PointRequest {
+struct SensitivityRequest : PointRequest {
   int threads = 0;
   double percent = 5;
 };
 
-ExitCode show_sensitivity(const Request& request) {
+ExitCode show_sensitivity(const SensitivityRequest& request) {
   const ThreadLimit threads{request.threads};
   PointCounter counter{request.no_progress};
   const Sensitivity sensitivity = sensitivity_of(request.scenario, request.overrides,
@@ -31,7 +31,7 @@ ExitCode show_sensitivity(const Request& request) {
 }  // namespace
 
 Command sensitivity_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<SensitivityRequest>();
   return {.name = "sensitivity",
           .help = "what the step gains from each parameter of the machine",
           .options = joined({point_options(*request),

@@ -14,7 +14,7 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct SimulateRequest {
   std::string scenario;
   OutputFormat output = OutputFormat::table;
   std::string trace;
@@ -26,7 +26,7 @@ struct Request {
   bool no_what_if = false;
 };
 
-void write_trace(const Request& request, const Scenario& scenario, const Plan& plan,
+void write_trace(const SimulateRequest& request, const Scenario& scenario, const Plan& plan,
                  const Timeline& timeline, const TraceRanks& ranks) {
   TraceOptions options{.title = scenario.name,
                        .gpus_per_node = scenario.cluster.gpus_per_node(),
@@ -38,7 +38,7 @@ void write_trace(const Request& request, const Scenario& scenario, const Plan& p
                          request.trace, stats.events, static_cast<double>(stats.bytes) / 1e6));
 }
 
-void write_picture(const Request& request, const Scenario& scenario, const Plan& plan,
+void write_picture(const SimulateRequest& request, const Scenario& scenario, const Plan& plan,
                    const Timeline& timeline) {
   write_text_file(request.picture, to_svg(plan, timeline,
                                           {.title = scenario.name,
@@ -46,12 +46,12 @@ void write_picture(const Request& request, const Scenario& scenario, const Plan&
   print_note(fmt::format("picture: {}", request.picture));
 }
 
-TraceRanks trace_ranks(const Request& request, const Scenario& scenario) {
+TraceRanks trace_ranks(const SimulateRequest& request, const Scenario& scenario) {
   if (request.trace.empty()) return {};
   return parse_trace_ranks(request.trace_ranks, scenario.layout.world_size(), "--trace-ranks");
 }
 
-ExitCode simulate_scenario(const Request& request) {
+ExitCode simulate_scenario(const SimulateRequest& request) {
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   // The other forms have them among their notes.
   if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
@@ -77,7 +77,7 @@ ExitCode simulate_scenario(const Request& request) {
 }  // namespace
 
 Command simulate_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<SimulateRequest>();
   std::vector<std::string>& overrides = request->overrides;
   return {
       .name = "simulate",

@@ -53,7 +53,7 @@ ExitCode convert(const ConvertRequest& request) {
   return ExitCode::done;
 }
 
-Command show_command() {
+Command show_tokens_command() {
   const auto request = std::make_shared<ShowRequest>();
   return {.name = "show",
           .help = "what a file of training data holds",
@@ -99,7 +99,7 @@ Command convert_command() {
 Command tokens_command() {
   return {.name = "tokens",
           .help = "files of token ids to train on",
-          .commands = {show_command(), convert_command()},
+          .commands = {show_tokens_command(), convert_command()},
           .footer =
               "Example: stepcast tokens convert train.bin train.tokens --from uint16 "
               "--vocabulary 50257"};

@@ -9,13 +9,13 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct WindowRequest {
   std::string scenario;
   std::vector<std::string> overrides;
 };
 
 // Returns only where there is no such program.
-void become(const std::string& program, const Request& request) {
+void become(const std::string& program, const WindowRequest& request) {
   std::vector<std::string> words{program};
   if (!request.scenario.empty()) words.push_back(request.scenario);
   for (const std::string& set : request.overrides) {
@@ -30,7 +30,7 @@ void become(const std::string& program, const Request& request) {
   execvp(program.c_str(), arguments.data());
 }
 
-ExitCode open_window(const Request& request) {
+ExitCode open_window(const WindowRequest& request) {
   std::error_code none;
   const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", none);
   if (!own.empty()) become((own.parent_path() / "stepcast-ui").string(), request);
@@ -44,7 +44,7 @@ ExitCode open_window(const Request& request) {
 }  // namespace
 
 Command ui_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<WindowRequest>();
   Option scenario = scenario_option(request->scenario);
   scenario.required = false;
   return {.name = "ui",

@@ -22,10 +22,6 @@ std::vector<std::string> names_of(const Command& command, bool options) {
   return names;
 }
 
-bool among(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 // The first argument that the command does not know, of those that look like it should.
 std::string unknown_argument(const Command& command, UsageError::Kind kind,
                              const std::vector<std::string>& arguments) {

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-struct Request {
+struct ValidateRealRequest {
   std::string suite;
   std::string cluster;  // instead of the suite's
   std::string results;
@@ -24,7 +24,7 @@ struct Request {
   int member_from = -1;
 };
 
-real::SuiteRunOptions options_of(const Request& request, const RealSuite& suite,
+real::SuiteRunOptions options_of(const ValidateRealRequest& request, const RealSuite& suite,
                                  const std::string& folder) {
   const auto arguments = [request, cluster = suite.cluster, folder](std::size_t first) {
     std::vector<std::string> words{"validate",  "real",          request.suite,
@@ -42,7 +42,7 @@ ExitCode verdict(const RealScore& score, const SuiteBounds& bounds) {
   return too_noisy(score, bounds).empty() ? ExitCode::done : ExitCode::failed;
 }
 
-ExitCode validate_suite(const Request& request) {
+ExitCode validate_suite(const ValidateRealRequest& request) {
   const RealSuite suite = real::choose_scenarios(load_real_suite(find_suite(request.suite)),
                                                  request.only, request.cluster);
   std::vector<real::SuiteForecast> forecasts = real::forecast_suite(suite);
@@ -61,7 +61,7 @@ ExitCode validate_suite(const Request& request) {
   return interrupted ? ExitCode::interrupted : verdict(result.score, suite.bounds);
 }
 
-Options options_into(Request& request) {
+Options options_into(ValidateRealRequest& request) {
   return {{.name = "SUITE",
            .into = &request.suite,
            .help = "suite file, or the name of a shipped one",
@@ -94,7 +94,7 @@ Options options_into(Request& request) {
 }  // namespace
 
 Command validate_real_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ValidateRealRequest>();
   return {.name = "real",
           .help = "run a suite of scenarios for real, beside its forecasts",
           .options = options_into(*request),

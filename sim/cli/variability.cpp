@@ -9,11 +9,11 @@
 namespace sim {
 namespace {
 
-struct Request : PointRequest {
+struct VariabilityRequest : PointRequest {
   int threads = 0;
 };
 
-ExitCode show_variability(const Request& request) {
+ExitCode show_variability(const VariabilityRequest& request) {
   const ThreadLimit threads{request.threads};
   PointCounter counter{request.no_progress};
   const StepVariability steps =
@@ -27,7 +27,7 @@ ExitCode show_variability(const Request& request) {
 }  // namespace
 
 Command variability_command() {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<VariabilityRequest>();
   return {.name = "variability",
           .help = "the distribution of steps on a machine that other jobs share",
           .options = joined({point_options(*request),

@@ -18,10 +18,10 @@ using Row = std::array<double, protocol_count>;  // LL, LL128, Simple
 constexpr Row base_latency{12, 12, 17};
 constexpr Row tree_xgmi{0.9, 0.9, 2.3}, ring_xgmi{0.8, 0.8, 2.1};
 constexpr Row pci{2.2, 2.2, 5.7};
-constexpr Row tree_net{10.5, 10.5, 25};
+constexpr Row tree_net_rccl{10.5, 10.5, 25};
 // 320 keeps RCCL from rings between nodes up to 128 MiB: no hop takes that long.
 constexpr Row ring_net_choice{9.5, 9.5, 320};
-constexpr Row ring_net{9.5, 9.5, tree_net[2]};
+constexpr Row ring_net_rccl{9.5, 9.5, tree_net_rccl[2]};
 
 // bwRatio: of the bus bandwidth, over up to two nodes and over more.
 constexpr Row ring_ratio{0.08, 0.08, 1};
@@ -43,14 +43,14 @@ double factor(const Factors& factors, double bytes) {
   return factors[std::min(factors.size() - 1, static_cast<std::size_t>(size))];
 }
 
-double steps_of(CollectiveKind kind, int ranks) {
+double steps_of_rccl(CollectiveKind kind, int ranks) {
   if (is_all_reduce(kind)) return 2.0 * (ranks - 1);
   return is_scatter_or_gather(kind) ? ranks - 1 : ranks;
 }
 
 double ring_time(const NcclGroup& group, CollectiveKind kind, Protocol protocol, double bytes) {
   const auto c = static_cast<std::size_t>(column(protocol));
-  const double steps = steps_of(kind, group.ranks);
+  const double steps = steps_of_rccl(kind, group.ranks);
   const double turns = is_all_reduce(kind) ? 2 : 1;
   const double across = group.nodes == 1 ? 0 : turns * (group.nodes - 1);
   // NCCL_NET_OVERHEAD, three times under Simple.
@@ -68,7 +68,7 @@ double tree_time(const NcclGroup& group, Protocol protocol, double bytes) {
   const auto c = static_cast<std::size_t>(column(protocol));
   const double latency =
       base_latency[c] + 2 * ((group.ranks_per_node - 1) * (group.pcie ? pci[c] : tree_xgmi[c]) +
-                             std::floor(std::log2(group.nodes)) * tree_net[c]);
+                             std::floor(std::log2(group.nodes)) * tree_net_rccl[c]);
   const Factors& factors = protocol == Protocol::simple ? tree_simple : tree_ll;
   const double bus =
       group.bus_bw() * tree_ratio[group.nodes > 2 ? 1 : 0][c] * factor(factors, bytes);
@@ -94,9 +94,9 @@ void search_rings_of_rccl(NcclGroup& group, const GroupShape& shape, int least_b
 HopLatency rccl_hop_latency(const NcclGroup& group, Algorithm algorithm, Protocol protocol) {
   const auto c = static_cast<std::size_t>(column(protocol));
   if (algorithm == Algorithm::tree)
-    return {base_latency[c], group.pcie ? pci[c] : tree_xgmi[c], tree_net[c]};
+    return {base_latency[c], group.pcie ? pci[c] : tree_xgmi[c], tree_net_rccl[c]};
   return {base_latency[c], group.pcie ? pci[c] : ring_xgmi[c],
-          group.ranks_per_node == 1 ? tree_net[c] : ring_net[c]};
+          group.ranks_per_node == 1 ? tree_net_rccl[c] : ring_net_rccl[c]};
 }
 
 double rccl_ring_share(Protocol protocol) {

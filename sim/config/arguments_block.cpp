@@ -16,8 +16,8 @@
 namespace sim {
 namespace {
 
-constexpr std::string_view begins = " arguments ------";
-constexpr std::string_view ends = "end of arguments ---";
+constexpr std::string_view first_line = " arguments ------";
+constexpr std::string_view last_line = "end of arguments ---";
 constexpr std::string_view dots = " ...";
 constexpr std::size_t widest = 44;  // longer names leave no room for three dots
 
@@ -149,16 +149,16 @@ void add_value(Tree& tree, TextPlace place, const std::string& text) {
 // Calls visit(line number, line) for each line within a block, or each where there is no mark.
 template <class Visit>
 void for_each_line(std::string_view text, Visit visit) {
-  const bool marked = text.find(begins) != std::string_view::npos;
+  const bool marked = text.find(first_line) != std::string_view::npos;
   bool inside = !marked;
   std::int32_t number = 1;
   for (std::size_t at = 0; at < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     const std::string_view line = text.substr(at, end - at);
     at = end + 1;
-    if (marked && line.find(ends) != std::string_view::npos)
+    if (marked && line.find(last_line) != std::string_view::npos)
       inside = false;
-    else if (marked && line.find(begins) != std::string_view::npos)
+    else if (marked && line.find(first_line) != std::string_view::npos)
       inside = true;
     else if (inside)
       visit(number, line);
@@ -169,7 +169,7 @@ void for_each_line(std::string_view text, Visit visit) {
 
 bool is_arguments_block(std::string_view text) {
   int found = 0, other = 0;
-  const bool marked = text.find(begins) != std::string_view::npos;
+  const bool marked = text.find(first_line) != std::string_view::npos;
   for_each_line(text, [&](std::int32_t, std::string_view line) {
     if (trimmed(line).empty()) return;
     ++(argument_of(line).name.empty() ? other : found);

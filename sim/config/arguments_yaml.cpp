@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> sections{"MODEL_ARGS", "ARGS"};
 
-std::string flag_name(std::string_view key) {
+std::string flag_of_key(std::string_view key) {
   std::string name = key.starts_with("--") ? std::string{key} : fmt::format("--{}", key);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
@@ -60,7 +60,7 @@ void parse_arguments_yaml_into(Tree& tree) {
   tree.open(flags.place, ValueKind::object);
   for (std::uint32_t slot = 0; slot < flags.entry_count; ++slot) {
     const TreeEntry& entry = yaml.entry(flags, slot);
-    tree.add_key(entry.key_place, flag_name(yaml.text(entry.key)));
+    tree.add_key(entry.key_place, flag_of_key(yaml.text(entry.key)));
     copy(yaml, entry.node, tree);
   }
   tree.close();

@@ -31,10 +31,6 @@ namespace {
 
 using Origin = ShellUnknowns::Origin;
 
-bool is_flag(std::string_view text) {
-  return text.size() > 2 && text.starts_with("--");
-}
-
 // Those by which the command that trains is told from one that converts or prepares.
 constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
                                                        "--global-batch-size",

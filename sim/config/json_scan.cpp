@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "sim/config/characters.hpp"
 #include "sim/config/gzip.hpp"
 #include "sim/config/json_string.hpp"
 
@@ -14,10 +15,6 @@ namespace sim {
 namespace {
 
 constexpr int max_depth = 64;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 }  // namespace
 

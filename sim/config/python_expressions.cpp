@@ -8,13 +8,12 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr int deepest = 200;  // calls and expressions within each other
-constexpr std::size_t most_steps = 500'000;
+constexpr int deepest_evaluation = 200;  // calls and expressions within each other
 
 }  // namespace
 
 Value Interpreter::evaluate(const Expression& expression, Frame& frame) {
-  if (++depth_ > deepest || ++steps_ > most_steps) throw TooMuch{};
+  if (++depth_ > deepest_evaluation || ++steps_ > most_evaluated) throw TooMuch{};
   Value value = evaluate_inner(expression, frame);
   --depth_;
   return value;
@@ -250,7 +249,7 @@ void Interpreter::rest(const std::string& parameter, const Arguments& given,
 
 Value Interpreter::invoke(const Value& function, const Arguments& given) {
   depth_ += 4;
-  if (depth_ > deepest) throw TooMuch{};
+  if (depth_ > deepest_evaluation) throw TooMuch{};
   const Statement& body = *function.function;
   Frame frame;
   frame.module = static_cast<std::size_t>(function.whole);

@@ -18,8 +18,7 @@ using Form = Statement::Kind;
 
 constexpr int deepest_import = 16;
 constexpr std::size_t most_modules = 64;
-constexpr std::size_t most_steps = 500'000;
-constexpr std::size_t most_told = 200;
+constexpr std::size_t most_listed = 200;
 constexpr std::uintmax_t most_bytes = 1 << 20;
 
 // The file of a module, in the folder of `from` or one above it: "a.b" is a/b.py or
@@ -123,7 +122,7 @@ Value Interpreter::resolve(std::size_t module, const std::string& name, int dept
   const Module& own = modules_[module];
   if (name == "__file__" && !own.path.empty()) return text_at(own.path, line_);
   if (const auto found = own.globals.find(name); found != own.globals.end()) return found->second;
-  if (++steps_ > most_steps) throw TooMuch{};
+  if (++steps_ > most_evaluated) throw TooMuch{};
   if (depth > deepest_import) return symbol(name, line_);
   if (const auto import = own.imports.find(name); import != own.imports.end()) {
     const auto [from, there] = import->second;
@@ -151,12 +150,12 @@ Value Interpreter::configuration(const std::string& function) {
 }
 
 void Interpreter::leave_out(const std::string& line) {
-  if (unread_.size() < most_told) unread_.push_back({line_, line});
+  if (unread_.size() < most_listed) unread_.push_back({line_, line});
 }
 
 Interpreter::Flow Interpreter::run(const std::vector<Statement>& body, Frame& frame) {
   for (const Statement& statement : body) {
-    if (++steps_ > most_steps) throw TooMuch{};
+    if (++steps_ > most_evaluated) throw TooMuch{};
     if (frame.module == 0) line_ = statement.place;
     const TextPlace line = line_;
     const Flow flow = run(statement, frame);
@@ -392,7 +391,7 @@ void Interpreter::evaluate_alone(const Statement& statement, Frame& frame) {
   if (!resolve(frame.module, callee.text, 0).is(Kind::symbol)) return;
   const bool changes = std::ranges::any_of(
       made.items->entries, [](const Container::Entry& one) { return one.value.is(Kind::object); });
-  if (changes && calls_.size() < most_told) calls_.push_back({line_, made.text});
+  if (changes && calls_.size() < most_listed) calls_.push_back({line_, made.text});
 }
 
 }  // namespace sim::python

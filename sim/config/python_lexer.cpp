@@ -2,20 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "sim/config/characters.hpp"
 
 namespace sim::python {
 namespace {
-
-bool starts_name(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool is_digit(char c) {
-  return std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
-bool in_name(char c) {
-  return starts_name(c) || is_digit(c);
-}
 
 constexpr std::array<std::string_view, 22> long_signs{
     "**=", "//=", ">>=", "<<=", "...", "==", "!=", "<=", ">=", "->", "+=",

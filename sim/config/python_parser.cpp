@@ -8,8 +8,6 @@
 namespace sim::python {
 namespace {
 
-using Kind = Expression::Kind;
-
 struct NotRead {};  // the statement is left out
 
 constexpr int most_nested = 60;
@@ -17,6 +15,8 @@ constexpr int most_nested = 60;
 // Expressions, in the order of Python's grammar (The Python Language Reference, 6).
 class ExpressionParser {
  public:
+  using Kind = Expression::Kind;
+
   explicit ExpressionParser(const std::vector<Token>& tokens) : tokens_{tokens} {}
 
  protected:

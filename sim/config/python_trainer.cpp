@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/config/characters.hpp"
 #include "sim/config/parsers.hpp"
 
 namespace sim {
@@ -42,13 +43,6 @@ struct Node {
     return entries.back().value.front();
   }
 };
-
-bool starts_name(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool in_name(char c) {
-  return starts_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
 
 // What a line has that is not read.
 struct Unread {};

@@ -6,12 +6,10 @@
 #include <cmath>
 #include <string>
 
+#include "sim/config/characters.hpp"
+
 namespace sim {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::string_view without_sign(std::string_view text) {
   return !text.empty() && (text.front() == '-' || text.front() == '+') ? text.substr(1) : text;

@@ -2,21 +2,18 @@
 
 #include <array>
 
+#include "sim/config/characters.hpp"
 #include "sim/config/shell_text.hpp"
 
 namespace sim {
 namespace {
 
 constexpr std::int64_t largest = 1LL << 53;
-constexpr int deepest = 64;
+constexpr int deepest_arithmetic = 64;
 constexpr int most_operands = 10'000;  // variables may name variables
 
 using ValueOf = std::function<std::optional<std::string>(const std::string& name)>;
 using Number = std::optional<std::int64_t>;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 struct Operator {
   std::string_view text;
@@ -79,7 +76,7 @@ class Parser {
   Number choice() {
     const Number condition = binary(1);
     if (!take('?')) return condition;
-    if (++depth_ > deepest) return std::nullopt;
+    if (++depth_ > deepest_arithmetic) return std::nullopt;
     const Number first = choice();
     if (!take(':')) return std::nullopt;
     const Number second = choice();
@@ -108,7 +105,7 @@ class Parser {
   }
 
   Number unary() {
-    if (++depth_ > deepest) return std::nullopt;
+    if (++depth_ > deepest_arithmetic) return std::nullopt;
     Number value;
     if (take('-')) {
       value = unary();
@@ -137,7 +134,7 @@ class Parser {
     const std::string name{text_.substr(0, length)};
     text_.remove_prefix(length);
     const std::optional<std::string> value = value_of_(name);
-    if (!value || depth_ >= deepest) return std::nullopt;
+    if (!value || depth_ >= deepest_arithmetic) return std::nullopt;
     return Parser{*value, value_of_, depth_ + 8, operands_}.whole();
   }
 

@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-constexpr int deepest = 32;
+constexpr int deepest_condition = 32;
 
 class Condition {
  public:
@@ -61,9 +61,9 @@ class Condition {
   }
 
   ShellTruth term() {
-    if (take("!")) return depth_++ > deepest ? unknown() : negated(term());
+    if (take("!")) return depth_++ > deepest_condition ? unknown() : negated(term());
     if (take("(")) {
-      if (depth_++ > deepest) return unknown();
+      if (depth_++ > deepest_condition) return unknown();
       const ShellTruth inner = either();
       return take(")") ? inner : unknown();
     }

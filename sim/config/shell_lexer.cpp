@@ -6,7 +6,7 @@
 namespace sim {
 namespace {
 
-constexpr int deepest = 64;
+constexpr int deepest_quotes = 64;
 
 [[noreturn]] void never_closed(const ShellText& text, std::size_t at, const char* what) {
   throw ShellProblem{text.from[at], std::string{what} + " that opens here is never closed"};
@@ -17,7 +17,7 @@ std::size_t end_of_part(const ShellText& text, std::size_t at, int depth);
 // Behind the '}' or ')' that closes what begins at `open`.
 std::size_t end_of_nested(const ShellText& text, std::size_t open, char opens, char closes,
                           int depth) {
-  if (depth > deepest) throw ShellProblem{text.from[open], "nested too deeply"};
+  if (depth > deepest_quotes) throw ShellProblem{text.from[open], "nested too deeply"};
   int level = 1;
   for (std::size_t at = open + 1; at < text.text.size();) {
     const char c = text.text[at];

@@ -14,7 +14,7 @@
 namespace sim {
 namespace {
 
-constexpr int deepest = 48;
+constexpr int deepest_command = 48;
 constexpr std::size_t most_tokens = 2'000'000;  // of functions that call each other
 constexpr std::size_t most_variables = 2000;    // that hold flags
 constexpr std::size_t most_commands = 20'000;
@@ -23,10 +23,6 @@ using Kind = ShellToken::Kind;
 
 // Whether what is read runs. maybe: it hangs on what is not known.
 enum class Runs : std::uint8_t { no, maybe, yes };
-
-bool is_flag(std::string_view text) {
-  return text.size() > 2 && text.starts_with("--");
-}
 
 // Whether a text begins with a flag, behind blanks.
 bool holds_flags(std::string_view text) {
@@ -163,7 +159,7 @@ class Script {
 
   ShellTruth run_command(Runs runs) {
     if (++steps_ > most_tokens) throw ShellProblem{here().raw.at(), "the script runs to no end"};
-    if (++depth_ > deepest) throw ShellProblem{here().raw.at(), "nested too deeply"};
+    if (++depth_ > deepest_command) throw ShellProblem{here().raw.at(), "nested too deeply"};
     ShellTruth truth = command(runs);
     --depth_;
     return truth;

@@ -72,6 +72,10 @@ bool is_shell_name_char(char c);
 // The length of the variable's name at the front of `text`; 0: none.
 std::size_t shell_name_length(std::string_view text);
 bool is_shell_blank(char c);
+// Whether a word begins as a long option does: --name.
+inline bool is_flag(std::string_view word) {
+  return word.size() > 2 && word.starts_with("--");
+}
 
 // Whether `text` is matched by a pattern of *, ? and [abc] (case, [[ a == b* ]], ${a#b*}).
 bool matches_pattern(std::string_view text, std::string_view pattern);

@@ -5,18 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/config/characters.hpp"
 #include "sim/config/shell_arithmetic.hpp"
 
 namespace sim {
 namespace {
 
-constexpr int deepest = 32;
+constexpr int deepest_expansion = 32;
 
 using Origin = ShellUnknowns::Origin;
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 ShellVariable single(ShellText value) {
   return {{std::move(value)}, {}, false};
@@ -161,7 +158,7 @@ void ShellExpander::count(const ShellText& made) {
 
 // `quoted`: inside double quotes.
 void ShellExpander::expand(const ShellText& raw, bool quoted, Fields& out) {
-  if (++depth_ > deepest) throw ShellProblem{raw.at(), "nested too deeply"};
+  if (++depth_ > deepest_expansion) throw ShellProblem{raw.at(), "nested too deeply"};
   const std::string& text = raw.text;
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at];

@@ -12,7 +12,6 @@ namespace sim {
 namespace {
 
 constexpr std::int64_t most = std::int64_t{1} << 53;
-constexpr int most_steps = 1'000'000;
 
 ConvergenceSetting read_setting(const ObjectReader& top) {
   ConvergenceSetting setting;
@@ -26,10 +25,11 @@ ConvergenceSetting read_setting(const ObjectReader& top) {
   setting.data = top.text("data");
   setting.optimizer = top.text("optimizer");
   setting.learning_rate = top.real("learning_rate", {.min = 0, .max = 1});
-  setting.replicas = static_cast<int>(top.integer("replicas", {.min = 1, .max = most_steps}));
+  setting.replicas =
+      static_cast<int>(top.integer("replicas", {.min = 1, .max = most_recorded_steps}));
   setting.global_batch = top.integer("global_batch", {.min = 1, .max = 1'000'000'000});
   setting.sequence_length = top.integer("sequence_length", {.min = 1, .max = 1'000'000'000});
-  setting.steps = static_cast<int>(top.integer("steps", {.min = 2, .max = most_steps}));
+  setting.steps = static_cast<int>(top.integer("steps", {.min = 2, .max = most_recorded_steps}));
   for (const ValueReader& seed : top.list("seeds"))
     setting.seeds.push_back(static_cast<std::uint64_t>(
         seed.integer({.min = 0, .max = std::numeric_limits<std::int64_t>::max()})));

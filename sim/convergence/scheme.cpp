@@ -8,8 +8,6 @@
 namespace sim {
 namespace {
 
-constexpr int most_steps = 1'000'000;
-
 // Keys that the suite itself gives to every run.
 std::string_view owner_of(std::string_view key) {
   if (key == "training.seed") return "seeds";
@@ -42,7 +40,7 @@ std::string target_text(const LossTarget& target) {
                                          : fmt::format("loss {:g}", target.value);
 }
 
-std::string keys_text(const std::vector<SchemeKey>& keys) {
+std::string set_text(const std::vector<SchemeKey>& keys) {
   std::string text;
   for (const SchemeKey& key : keys)
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key.key, key.value);
@@ -63,7 +61,8 @@ std::string read_plain_name(const ObjectReader& from, std::string_view key) {
 SyncScheme read_scheme(const ObjectReader& from) {
   SyncScheme scheme{.name = read_plain_name(from, "name")};
   if (from.has("set")) read_set(from.object("set"), scheme.set);
-  scheme.warm_up = static_cast<int>(from.integer_or("warm_up", 0, {.min = 0, .max = most_steps}));
+  scheme.warm_up =
+      static_cast<int>(from.integer_or("warm_up", 0, {.min = 0, .max = most_recorded_steps}));
   return scheme;
 }
 

@@ -11,6 +11,8 @@
 
 namespace sim {
 
+inline constexpr int most_recorded_steps = 1'000'000;  // of a run, and of a scheme's warm-up
+
 // A key as --set takes it, "layout.compression.density", and its value as text, "0.01".
 struct SchemeKey {
   std::string key, value;
@@ -39,8 +41,8 @@ struct LossTarget {
   bool operator==(const LossTarget&) const = default;
 };
 
-std::string target_text(const LossTarget& target);          // "90 % of the fall", "loss 2.5"
-std::string keys_text(const std::vector<SchemeKey>& keys);  // "a=1 b=2"; "none"
+std::string target_text(const LossTarget& target);         // "90 % of the fall", "loss 2.5"
+std::string set_text(const std::vector<SchemeKey>& keys);  // "a=1 b=2"; "none"
 
 // Names of schemes and suites are cells of tables and names of files: letters, digits, '-', '_',
 // '.', and no '.' at the beginning. Anything else is a problem at the value.

@@ -10,7 +10,6 @@
 namespace sim {
 namespace {
 
-constexpr int most_steps = 1'000'000;
 constexpr int most_seeds = 1000;
 
 // `seeds: 3` are 1, 2, 3; a list has the seeds themselves.
@@ -99,7 +98,7 @@ ConvergenceSuite read_suite(const Document& document, const std::string& path) {
   suite.name = read_plain_name(top, "name");
   suite.title = top.text_or("title", "");
   suite.base = resolve_path(path, top.text("scenario"));
-  suite.steps = static_cast<int>(top.integer("steps", {.min = 2, .max = most_steps}));
+  suite.steps = static_cast<int>(top.integer("steps", {.min = 2, .max = most_recorded_steps}));
   suite.seeds = read_seeds(top.at("seeds"));
   suite.smoothing = static_cast<int>(
       top.integer_or("smoothing", usual_smoothing(suite.steps), {.min = 1, .max = suite.steps}));

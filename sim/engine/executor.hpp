@@ -85,7 +85,7 @@ class Executor {
     // an operator of the stream finishes.
     std::array<std::uint16_t, stream_count> waiters{};
     std::uint16_t host_waiting = 0;  // streams waiting for the host to issue their next operator
-    std::uint32_t variant = 0;       // as Slot has it
+    std::uint32_t variant = 0;       // as RankSlot has it
 
     std::uint32_t position = 0;  // of the running kernel, or the first of the running segment
     std::uint32_t segment_end = 0;

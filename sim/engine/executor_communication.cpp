@@ -6,7 +6,7 @@
 namespace sim {
 
 Executor::Call Executor::call_of(std::uint32_t slot, Stream stream, OpId op) const {
-  const Slot& wired = system_.slots[slot];
+  const RankSlot& wired = system_.slots[slot];
   const Program& program = program_of(slot);
   const std::uint32_t work = program.work[op.value];
   std::uint32_t channel = no_channel;

@@ -49,7 +49,7 @@ struct Classes {
 class Refinement {
  public:
   explicit Refinement(const System& whole) : whole_{whole} {
-    for (const Slot& slot : whole.slots)
+    for (const RankSlot& slot : whole.slots)
       slot_colours_.push_back(hash_combine(slot.program, slot.variant));
     for (const Channel& channel : whole.channels)
       channel_colours_.push_back(hash_combine(
@@ -160,7 +160,7 @@ class Quotient {
 
  private:
   void add_slot(std::size_t index) {
-    Slot slot = whole_.slots[classes_.slots.first[index]];
+    RankSlot slot = whole_.slots[classes_.slots.first[index]];
     slot.represents = classes_.slots.size[index];
     for (std::uint32_t& channel : slot.group)
       if (channel != no_channel) channel = classes_.channels.of[channel];

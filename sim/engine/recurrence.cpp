@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t forever = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t most_bytes = std::size_t{64} << 20;
-constexpr auto compute = static_cast<std::size_t>(Stream::compute);
+constexpr auto compute_stream = static_cast<std::size_t>(Stream::compute);
 
 // One program between two marks, and its operators further on.
 class Comparison {
@@ -61,7 +61,8 @@ class Comparison {
     while (at + shift_[stream] < count && alike(stream, at))
       ++at;
     std::uint32_t last = end_.done[stream];
-    if (stream == compute && end_.segment_end > 0) last = std::max(last, end_.segment_end - 1);
+    if (stream == compute_stream && end_.segment_end > 0)
+      last = std::max(last, end_.segment_end - 1);
     return periods(at, last, shift_[stream]);
   }
 
@@ -75,12 +76,12 @@ class Comparison {
         index_.phase[b.value] - index_.phase[a.value] != phases_ ||
         index_.issued[b.value] - index_.issued[a.value] != issue_ || !same_dependencies(a, b))
       return false;
-    return stream != compute || same_segment(position, further);
+    return stream != compute_stream || same_segment(position, further);
   }
 
   bool same_segment(std::uint32_t position, std::uint32_t further) const {
     const auto slack = [&](std::uint32_t at) { return lane_.host_slack[at] + lane_.start[at]; };
-    return index_.segment_end[further] - index_.segment_end[position] == shift_[compute] &&
+    return index_.segment_end[further] - index_.segment_end[position] == shift_[compute_stream] &&
            slack(further) - slack(position) == issue_;
   }
 
@@ -202,7 +203,7 @@ void Snapshots::clear() {
 }
 
 std::vector<std::uint32_t> milestones(const Program& program, const ProgramIndex& index) {
-  const std::vector<OpId>& order = index.order[compute];
+  const std::vector<OpId>& order = index.order[compute_stream];
   std::optional<std::int16_t> chunk;
   std::pair<std::int32_t, bool> last{-1, false};
   std::vector<std::uint32_t> found;

@@ -56,7 +56,7 @@ std::vector<std::uint32_t> represented(const System& system,
     std::uint32_t count = system.slots[slot].represents;
     if (!all) {
       count = 0;
-      for (const Slot& other : system.slots)
+      for (const RankSlot& other : system.slots)
         if (other.variant == system.slots[slot].variant) count += other.represents;
     }
     counts.push_back(count);

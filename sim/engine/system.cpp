@@ -115,7 +115,7 @@ class Wiring {
   void add_slots() {
     system_.slots.resize(static_cast<std::size_t>(plan_.world_size()));
     for (std::uint32_t r = 0; r < system_.slots.size(); ++r) {
-      Slot& slot = system_.slots[r];
+      RankSlot& slot = system_.slots[r];
       slot.rank = {r};
       slot.program = plan_.program_of_rank[r];
       slot.variant = variant_of(slot.program, slot.rank);

@@ -17,7 +17,7 @@ namespace sim {
 inline constexpr std::uint32_t no_channel = UINT32_MAX;
 
 // A rank, or in a quotient the class of ranks that it stands for. It owns one device.
-struct Slot {
+struct RankSlot {
   RankId rank;
   std::uint32_t represents = 1;
   std::uint32_t program = 0;
@@ -77,7 +77,7 @@ struct RoleRow {
 };
 
 struct System {
-  std::vector<Slot> slots;
+  std::vector<RankSlot> slots;
   std::vector<Channel> channels;
   std::vector<std::uint32_t> members;  // slots, by channel
   std::vector<Pattern> patterns;

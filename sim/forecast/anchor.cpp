@@ -12,7 +12,7 @@ namespace sim {
 namespace {
 
 // Forecasts with factors change what is exposed, which changes what the runs say of the factors.
-constexpr int rounds = 4;
+constexpr int anchor_rounds = 4;
 
 // ln(time with factors / time without), to first order about these shares.
 double explained(const StepShares& shares, const TimeFactors& factors) {
@@ -32,7 +32,7 @@ Anchor anchored_on(std::span<MeasuredRun> runs, const TimeErrors& published,
                 .framework = first.framework.name,
                 .runs = std::vector<AnchorRun>(runs.size())};
   std::vector<Forecaster> forecasters(runs.size());
-  for (int round = 0; round <= rounds; ++round) {
+  for (int round = 0; round <= anchor_rounds; ++round) {
     const TimeErrors errors = round == 0 ? published : published.anchored(anchor);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Scenario& scenario = runs[i].scenario;

@@ -37,7 +37,7 @@ constexpr std::array top_keys{
     KnownKey{"command_file"},
     KnownKey{"commands"},
 };
-constexpr std::array parallelism_keys{
+constexpr std::array accelerate_parallelism_keys{
     KnownKey{"sp_size", Verdict::refused, "1",
              "DeepSpeed's Ulysses is not read: set layout.context_parallel and context_exchange "
              "all_to_all in the scenario"},
@@ -203,7 +203,7 @@ class AccelerateReader {
 
   void judge_parallel_key(const ObjectReader& found, const std::string& key,
                           const std::string& name) {
-    for (const KnownKey& row : parallelism_keys) {
+    for (const KnownKey& row : accelerate_parallelism_keys) {
       if (row.name != name) continue;
       const std::optional<ValueReader> value = found.find(key);
       if (!value || row.verdict == Verdict::ignored || is_neutral(*value, row.neutral))

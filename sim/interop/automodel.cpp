@@ -21,9 +21,9 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
-constexpr auto unmodelled = Verdict::unmodelled;
+using Verdict::noted;
+using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::array distributed_keys{
     KnownKey{"tp_plan", noted, "", "products are modelled as split by column and row"},
@@ -66,7 +66,7 @@ constexpr std::array pipeline_keys{
     KnownKey{"*"},
 };
 
-constexpr std::array model_keys{
+constexpr std::array automodel_model_keys{
     KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
     KnownKey{"*"},
 };
@@ -93,7 +93,7 @@ constexpr std::array peft_keys{
 };
 
 // Around the step: data, checkpoints, learning rate, logs, evaluation, continuous integration.
-constexpr std::array top_keys{
+constexpr std::array automodel_top_keys{
     KnownKey{"dist_env"},
     KnownKey{"rng"},
     KnownKey{"seed"},
@@ -142,9 +142,9 @@ constexpr std::array linears{LinearName{"q_proj", LoraModule::linear_qkv},
                              LinearName{"gate_up_proj", LoraModule::linear_fc1},
                              LinearName{"down_proj", LoraModule::linear_fc2}};
 
-class Reader {
+class AutomodelReader {
  public:
-  Reader(const Document& yaml, const ImportRequest& request)
+  AutomodelReader(const Document& yaml, const ImportRequest& request)
       : yaml_{yaml}, request_{request}, root_{yaml.root_object()} {}
 
   Imported read() {
@@ -162,7 +162,7 @@ class Reader {
     gpus();
     transformers_kernels();
     static_cast<void>(root_.has("fp8"));  // read at the end, beside what is sharded
-    judge_keys(root_, top_keys, "", result_);
+    judge_keys(root_, automodel_top_keys, "", result_);
     note_unknown_keys(root_, "", result_);
     MissingOptions missing{"automodel"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
@@ -200,7 +200,7 @@ class Reader {
       read_setting(*found, "num_nextn_predict_layers", depths_);
       read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
       backend_ = read_automodel_backend(*found, result_);
-      judge_keys(*found, model_keys, "model.", result_);
+      judge_keys(*found, automodel_model_keys, "model.", result_);
     }
     take_hub_model(name, request_, result_);
     token_prediction();
@@ -254,7 +254,7 @@ class Reader {
     const ObjectReader object = config->object();
     if (!name) read_setting(object, "pretrained_model_name_or_path", name);
     static_cast<void>(object.has("_target_"));
-    judge_keys(object, model_keys, "model.config.", result_);
+    judge_keys(object, automodel_model_keys, "model.config.", result_);
   }
 
   void distributed() {
@@ -672,7 +672,7 @@ class Reader {
 }  // namespace
 
 Imported import_automodel(const Document& yaml, const ImportRequest& request) {
-  return Reader{yaml, request}.read();
+  return AutomodelReader{yaml, request}.read();
 }
 
 }  // namespace sim

@@ -11,9 +11,9 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
-constexpr auto unmodelled = Verdict::unmodelled;
+using Verdict::noted;
+using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::array backend_keys{
     KnownKey{"_target_"},

@@ -11,16 +11,14 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
-constexpr auto unmodelled = Verdict::unmodelled;
-constexpr std::string_view buffers_of_te =
-    "user buffers are modelled with Transformer Engine's default methods";
+using Verdict::noted;
+using Verdict::refused;
+using Verdict::unmodelled;
 
 // Fields of `model` that no setting carries (GPTModelProvider, which is Megatron's
 // TransformerConfig) and that change time or memory. What is neither here, nor harmless, nor a
 // setting is told in a note.
-constexpr std::array model_keys{
+constexpr std::array bridge_model_keys{
     KnownKey{"heterogeneous_block_specs", refused, "",
              "layers of different kinds are not modelled"},
     KnownKey{"freeze_language_model", refused, "", "frozen parameters are not modelled"},
@@ -241,7 +239,7 @@ constexpr std::array<std::string_view, 26> harmless_train_keys{
     "multiple_validation_sets",
     "callbacks"};
 
-constexpr std::array precision_keys{
+constexpr std::array bridge_precision_keys{
     KnownKey{"fp8_wgrad", refused, "true",
              "weight gradients in 16 bits beside 8-bit products are not modelled"},
     KnownKey{"reuse_grad_buf_for_mxfp8_param_ag", noted, "", "the buffers are modelled apart"},
@@ -264,7 +262,7 @@ constexpr std::array<std::string_view, 17> harmless_precision_keys{"_target_",
                                                                    "loss_scale_window",
                                                                    "hysteresis"};
 
-constexpr std::array optimizer_keys{
+constexpr std::array bridge_optimizer_keys{
     KnownKey{"overlap_param_gather_with_optimizer_step", noted, "",
              "parameters are modelled as gathered in the forward pass"},
     KnownKey{"log_num_zeros_in_grad", unmodelled, "",
@@ -326,12 +324,12 @@ struct SectionKeys {
   std::span<const std::string_view> harmless{};
 };
 SectionKeys keys_of(std::string_view section) {
-  if (section == "model") return {model_keys, harmless_model_keys};
+  if (section == "model") return {bridge_model_keys, harmless_model_keys};
   if (section == "ddp") return {ddp_keys, harmless_ddp_keys};
   if (section == "comm_overlap") return {overlap_keys, harmless_overlap_keys};
   if (section == "train") return {train_keys, harmless_train_keys};
-  if (section == "mixed_precision") return {precision_keys, harmless_precision_keys};
-  if (section == "optimizer") return {optimizer_keys};
+  if (section == "mixed_precision") return {bridge_precision_keys, harmless_precision_keys};
+  if (section == "optimizer") return {bridge_optimizer_keys};
   if (section == "dist") return {dist_keys};
   return {anything};  // no step depends on it
 }

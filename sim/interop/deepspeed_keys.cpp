@@ -51,7 +51,7 @@ constexpr std::array stage_3_keys{
              "linears are modelled as keeping no copy of gathered weights"},
     KnownKey{"leaf_module", Verdict::noted, "", "units are modelled as one per layer"},
 };
-constexpr std::array top_keys{
+constexpr std::array deepspeed_top_keys{
     KnownKey{"scheduler"},
     KnownKey{"zero_allow_untested_optimizer"},
     KnownKey{"zero_force_ds_cpu_optimizer"},
@@ -110,7 +110,7 @@ constexpr std::array top_keys{
              "stages, partition and recomputation of a pipeline: see layout.layers_per_chunk and "
              "layout.recompute"},
 };
-constexpr std::array precision_keys{
+constexpr std::array deepspeed_precision_keys{
     KnownKey{"auto_cast"},
     KnownKey{"loss_scale"},
     KnownKey{"initial_scale_power"},
@@ -267,13 +267,13 @@ bool is_auto(const ObjectReader& from, std::string_view key) {
 }
 
 void judge_precision_keys(const ObjectReader& section, std::string_view name, Imported& result) {
-  judge(section, precision_keys, fmt::format("{}.", name), result);
+  judge(section, deepspeed_precision_keys, fmt::format("{}.", name), result);
 }
 
 void judge_deepspeed_keys(const ObjectReader& json, int stage, Imported& result) {
   judge_compile(json, result);
   judge_recomputation(json, result);
-  judge(json, top_keys, "", result);
+  judge(json, deepspeed_top_keys, "", result);
   const std::optional<ValueReader> zero = json.find("zero_optimization");
   if (!zero || !zero->is_object()) return;
   constexpr std::string_view prefix = "zero_optimization.";

@@ -25,7 +25,7 @@ constexpr std::string_view on_host =
     "the host updates what zero_optimization.offload_optimizer names";
 constexpr std::string_view as_base = "muP only scales learning rates";
 
-constexpr std::array optimizers{
+constexpr std::array deepspeed_optimizers{
     KnownOptimizer{"adam"},
     KnownOptimizer{"adamw"},
     KnownOptimizer{"fusedadam"},
@@ -96,13 +96,13 @@ void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
     return;
   }
   const std::string name = lower(*type);
-  const auto row =
-      std::ranges::find_if(optimizers, [&](const KnownOptimizer& one) { return one.name == name; });
-  if (row == optimizers.end() || !row->refusal.empty()) {
+  const auto row = std::ranges::find_if(
+      deepspeed_optimizers, [&](const KnownOptimizer& one) { return one.name == name; });
+  if (row == deepspeed_optimizers.end() || !row->refusal.empty()) {
     type.place->problem(
         fmt::format("the optimizer {}: {}; modelled: AdamW, Adam, OneBitAdam, Lamb, OneBitLamb, "
                     "Lion, SGD",
-                    *type, row == optimizers.end() ? states : row->refusal));
+                    *type, row == deepspeed_optimizers.end() ? states : row->refusal));
     return;
   }
   result.layout.optimizer = row->kind == OptimizerKind::sgd ? kind_of_sgd(params) : row->kind;

@@ -161,7 +161,6 @@ void read_latent_attention(const MegatronConfig& config, const SettingProblems& 
 
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result) {
-  constexpr std::int64_t most_ranks = 1 << 20;
   const auto parallel = static_cast<int>(problems.size(config.expert_parallel, 1, most_ranks));
   if (result.shape.experts.count == 0) {
     if (parallel > 1)

@@ -140,9 +140,9 @@ constexpr std::array text_parts{
 };
 
 // Of fine-tunings, and of formats of the same weights.
-constexpr std::array<std::string_view, 10> endings{"-hf",       "-it",      "-chat", "-base",
-                                                   "-instruct", "-2507",    "-bf16", "-thinking",
-                                                   "-preview",  "-bnb-4bit"};
+constexpr std::array<std::string_view, 10> name_endings{
+    "-hf",   "-it",   "-chat",     "-base",    "-instruct",
+    "-2507", "-bf16", "-thinking", "-preview", "-bnb-4bit"};
 
 std::string bare_name(std::string_view name) {
   std::string bare;
@@ -150,7 +150,7 @@ std::string bare_name(std::string_view name) {
     bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (bool cut = true; cut;) {
     cut = false;
-    for (const std::string_view ending : endings)
+    for (const std::string_view ending : name_endings)
       if (bare.ends_with(ending)) {
         bare.resize(bare.size() - ending.size());
         cut = true;

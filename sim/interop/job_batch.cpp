@@ -5,7 +5,7 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most = 1LL << 32;
+constexpr std::int64_t largest_factor = 1LL << 32;
 
 void add_option(std::int64_t option, std::string_view name, Whole& into) {
   if (option == 0) return;
@@ -17,7 +17,7 @@ void add_option(std::int64_t option, std::string_view name, Whole& into) {
 
 // `a` x `b` where it is no more than `most` squared. REQUIRES: both at least 1.
 std::int64_t product(std::int64_t a, std::int64_t b) {
-  return std::min(a, most) * std::min(b, most / 2);
+  return std::min(a, largest_factor) * std::min(b, largest_factor / 2);
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ std::optional<BatchSizes> sizes_of(const JobBatch& batch, std::int64_t replicas,
                                    const ObjectReader& root) {
   const SettingProblems problems{root};
   for (const Whole* value : {&batch.whole, &batch.micro, &batch.steps}) {
-    if (!*value || (**value >= 1 && **value <= most)) continue;
-    problems.problem(*value, "is {}; allowed: 1 to {}", **value, most);
+    if (!*value || (**value >= 1 && **value <= largest_factor)) continue;
+    problems.problem(*value, "is {}; allowed: 1 to {}", **value, largest_factor);
     return std::nullopt;
   }
   const std::int64_t steps = batch.steps.value_or(1);

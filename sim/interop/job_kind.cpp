@@ -21,8 +21,8 @@ constexpr std::array<std::string_view, 6> megatron_words{
     "pretrain-gpt.py",    "- arguments -"};
 
 // Keys at the top of the arguments of TRL and axolotl.
-constexpr std::array<std::string_view, 3> trainer_keys{"base_model", "model_name_or_path",
-                                                       "per_device_train_batch_size"};
+constexpr std::array<std::string_view, 3> keys_of_trainers{"base_model", "model_name_or_path",
+                                                           "per_device_train_batch_size"};
 
 bool has_megatron_words(std::string_view text) {
   std::string dashed{text};
@@ -44,7 +44,7 @@ std::optional<JobKind> kind_of_keys(const Document& document) {
   if (kind) return std::nullopt;
   if (document.root_has("ARGS")) return JobKind::megatron;
   if (document.root_has("train_batch_size")) return JobKind::deepspeed;
-  if (std::any_of(trainer_keys.begin(), trainer_keys.end(),
+  if (std::any_of(keys_of_trainers.begin(), keys_of_trainers.end(),
                   [&](std::string_view key) { return document.root_has(key); }))
     return JobKind::accelerate;
   // A container of Megatron-Bridge: a model, and sections beside it that no other file has.

@@ -470,6 +470,8 @@ struct MegatronRules {
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root);
 
+inline constexpr std::int64_t most_ranks = 1 << 20;  // of a job that is imported
+
 // Records problems at the places that settings carry, or at the root.
 class SettingProblems {
  public:

@@ -9,17 +9,15 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
-constexpr auto unmodelled = Verdict::unmodelled;
+using Verdict::noted;
+using Verdict::refused;
+using Verdict::unmodelled;
 
 constexpr std::string_view optimizer_bytes =
     "the optimizer's states are modelled in fp32, 12 bytes per parameter with the master weights; "
     "to forecast the job so, --set {}=fp32";
 constexpr std::string_view other_program = "is of another program than pretrain_gpt.py";
 constexpr std::string_view no_hybrid = "not modelled of state-space and linear attention layers";
-constexpr std::string_view buffers_of_te =
-    "user buffers are modelled with Transformer Engine's default methods";
 
 constexpr std::array judged{
     // The model.

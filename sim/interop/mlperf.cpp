@@ -22,12 +22,12 @@
 namespace sim {
 namespace {
 
-constexpr auto refused = Verdict::refused;
-constexpr auto noted = Verdict::noted;
-constexpr auto unmodelled = Verdict::unmodelled;
+using Verdict::noted;
+using Verdict::refused;
+using Verdict::unmodelled;
 
 // Those that no setting carries and that change time or memory.
-constexpr std::array tuning{
+constexpr std::array tuning_exports{
     KnownKey{"DEFER_EMBEDDING_WGRAD_COMPUTE", noted, "",
              "the head's weight gradient is modelled where it arises"},
     KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIM_STEP", noted, "",
@@ -89,7 +89,7 @@ constexpr std::array<std::string_view, 30> knobs{"NCCL_MIN_CTAS",
                                                  "NVTE_NVFP4_DISABLE_RHT"};
 
 // The run around the steps: data, checkpoints, evaluation, learning rate, logs, Slurm.
-constexpr std::array harmless{
+constexpr std::array harmless_exports{
     KnownKey{"NCCL_*"},
     KnownKey{"NVTE_*"},
     KnownKey{"UCX_*"},
@@ -181,12 +181,12 @@ enum class Benchmark : std::uint8_t { none, llama31, lora, gpt3 };
 struct ModelSize {
   std::string_view word, model;
 };
-constexpr std::array sizes{ModelSize{"8b", "llama-3.1-8b"}, ModelSize{"70b", "llama-3.1-70b"},
-                           ModelSize{"405b", "llama-3.1-405b"}};
+constexpr std::array model_sizes{ModelSize{"8b", "llama-3.1-8b"}, ModelSize{"70b", "llama-3.1-70b"},
+                                 ModelSize{"405b", "llama-3.1-405b"}};
 
-class Reader {
+class MlperfReader {
  public:
-  Reader(const Document& file, const ImportRequest& request)
+  MlperfReader(const Document& file, const ImportRequest& request)
       : file_{file}, request_{request}, root_{file.root_object()} {}
 
   Imported read() {
@@ -282,8 +282,8 @@ class Reader {
     std::string name = kind_ == Benchmark::lora ? "llama-2-70b" : "gpt3-175b";
     if (kind_ == Benchmark::llama31) {
       const Text size = text({"MODEL_SIZE"});
-      const auto row = std::ranges::find(sizes, size.value_or(""), &ModelSize::word);
-      if (row == sizes.end()) {
+      const auto row = std::ranges::find(model_sizes, size.value_or(""), &ModelSize::word);
+      if (row == model_sizes.end()) {
         root_.problem("MODEL_SIZE", fmt::format("is '{}'; allowed: 8b, 70b, 405b",
                                                 size.value_or("").substr(0, 80)));
         return;
@@ -449,7 +449,7 @@ class Reader {
       rank.place->problem(fmt::format("is {}; allowed: 1 to 65536", *rank));
     else
       rank_ = *rank;
-    judge_keys(root_, tuning, "", read_);
+    judge_keys(root_, tuning_exports, "", read_);
     std::string names;
     for (const std::string_view name : knobs)
       if (const std::optional<ValueReader> value = root_.find(name);
@@ -457,7 +457,7 @@ class Reader {
         names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
     if (!names.empty())
       note("tuning", "NCCL and Transformer Engine are modelled as they are without " + names);
-    judge_keys(root_, harmless, "", read_);
+    judge_keys(root_, harmless_exports, "", read_);
     note_unknown_keys(root_, "", read_);
   }
 
@@ -492,7 +492,7 @@ std::string cluster_of_mlperf(std::string_view file) {
 }
 
 Imported import_mlperf(const Document& variables, const ImportRequest& request) {
-  return Reader{variables, request}.read();
+  return MlperfReader{variables, request}.read();
 }
 
 }  // namespace sim

@@ -49,9 +49,9 @@ bool fits_one(std::string_view pattern, std::size_t& at, char c) {
   return set.fits;
 }
 
-class Reader {
+class ModulesReader {
  public:
-  explicit Reader(const ObjectReader& from) : from_{from} {}
+  explicit ModulesReader(const ObjectReader& from) : from_{from} {}
 
   ModuleRecipe read() {
     static_cast<void>(from_.has("_target_"));
@@ -198,7 +198,7 @@ const ModuleRecipe::Format* ModuleRecipe::of(std::string_view module) const {
 }
 
 ModuleRecipe read_module_recipe(const ObjectReader& from) {
-  return Reader{from}.read();
+  return ModulesReader{from}.read();
 }
 
 ModuleRecipe load_module_recipe(const std::string& path, const ValueReader& named) {

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-constexpr std::array model_keys{
+constexpr std::array nemo1_model_keys{
     KnownKey{"expert_model_parallel_size", Verdict::refused, "1",
              "a mixture of experts is not read from files of NeMo 1.x"},
     KnownKey{"num_moe_experts", Verdict::refused, "0",
@@ -256,7 +256,7 @@ class NemoReader {
     parallelism(model);
     optimizer(model);
     kernels(model);
-    judge_keys(model, model_keys, "model.", result_);
+    judge_keys(model, nemo1_model_keys, "model.", result_);
     note_unknown_keys(model, "model.", result_);
     root_.ignore_unknown();
     return config_;

@@ -10,12 +10,10 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most_ranks = 1 << 20;
-
-class Reader : private SettingProblems {
+class MegatronReader : private SettingProblems {
  public:
-  Reader(const MegatronConfig& config, const MegatronRules& rules, const ImportRequest& request,
-         const ObjectReader& root)
+  MegatronReader(const MegatronConfig& config, const MegatronRules& rules,
+                 const ImportRequest& request, const ObjectReader& root)
       : SettingProblems{root}, config_{config}, rules_{rules}, request_{request} {}
 
   Imported read() {
@@ -530,7 +528,7 @@ std::optional<std::string_view> fp8_recipe_of(EightBit software) {
 
 Imported scenario_of_megatron(const MegatronConfig& config, const MegatronRules& rules,
                               const ImportRequest& request, const ObjectReader& root) {
-  return Reader{config, rules, request, root}.read();
+  return MegatronReader{config, rules, request, root}.read();
 }
 
 }  // namespace sim

@@ -13,12 +13,10 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most_ranks = 1 << 20;
-
 // torch.distributed.fsdp.ShardingStrategy, which Accelerate numbers from 1 (utils/constants.py,
 // FSDP_SHARDING_STRATEGY).
-constexpr std::array<std::string_view, 5> strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
-                                                     "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
+constexpr std::array<std::string_view, 5> fsdp_strategies{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+                                                          "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
 
 std::string upper(std::string text) {
   for (char& c : text)
@@ -234,8 +232,8 @@ class TrainerScenario : private SettingProblems {
     if (job_.fsdp.reshard && upper(*job_.fsdp.reshard) != name && !job_.fsdp.strategy)
       note("fsdp_reshard_after_forward",
            "with fsdp_version 1 Accelerate reads fsdp_sharding_strategy, by default FULL_SHARD");
-    const auto found = std::ranges::find(strategies, name);
-    if (found == strategies.end()) {
+    const auto found = std::ranges::find(fsdp_strategies, name);
+    if (found == fsdp_strategies.end()) {
       problem(job_.fsdp.strategy,
               "is '{}'; allowed: 1 to 5, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, "
               "HYBRID_SHARD_ZERO2",
@@ -259,7 +257,7 @@ class TrainerScenario : private SettingProblems {
   std::string strategy() const {
     const std::string text = upper(job_.fsdp.strategy.value_or("FULL_SHARD"));
     const bool number = text.size() == 1 && text[0] >= '1' && text[0] <= '5';
-    return number ? std::string{strategies.at(static_cast<std::size_t>(text[0] - '1'))} : text;
+    return number ? std::string{fsdp_strategies.at(static_cast<std::size_t>(text[0] - '1'))} : text;
   }
 
   // Shards within a machine, copies across (torch/distributed/fsdp/_init_utils.py,

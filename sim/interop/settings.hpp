@@ -42,6 +42,8 @@ struct KnownKey {
 bool fits(const KnownKey& row, std::string_view key);
 
 inline constexpr std::array anything{KnownKey{"*"}};
+inline constexpr std::string_view buffers_of_te =
+    "user buffers are modelled with Transformer Engine's default methods";
 
 // Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
 // whether it is a note, a problem or ignored. `prefix` stands in front of the names in notes. Keys

@@ -10,8 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most = 1LL << 32;
-constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_tokens = 1LL << 32;
 constexpr std::int64_t most_runs = 1'000'000;
 
 class TitanReader {
@@ -346,18 +345,19 @@ class TitanReader {
   // num_tokens_per_train_step, max_context_length.
   void batch() {
     const Whole context = setting<std::int64_t>("training", "max_context_length");
-    layout().sequence_length = context ? size("training", "max_context_length", 2048, most)
-                                       : size("training", "seq_len", 2048, most);
+    layout().sequence_length = context ? size("training", "max_context_length", 2048, most_tokens)
+                                       : size("training", "seq_len", 2048, most_tokens);
     const std::int64_t length = layout().sequence_length;
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_microbatch_per_dp_rank");
     const bool pipeline = layout().pipeline_parallel > 1;
-    std::int64_t local = size("training", "local_batch_size", 8, most);
+    std::int64_t local = size("training", "local_batch_size", 8, most_tokens);
     if (tokens || python_) {
       local = tokens ? sequences(tokens, length) : std::max<std::int64_t>(1, 16384 / length);
       layout().micro_batch = local;
     } else {
       layout().micro_batch =
-          pipeline ? size("parallelism", "pipeline_parallel_microbatch_size", 1, most) : local;
+          pipeline ? size("parallelism", "pipeline_parallel_microbatch_size", 1, most_tokens)
+                   : local;
       if (pipeline && local % layout().micro_batch != 0)
         problem(setting<std::int64_t>("training", "local_batch_size"),
                 fmt::format("is {}, no multiple of pipeline_parallel_microbatch_size = {}", local,
@@ -371,7 +371,7 @@ class TitanReader {
   }
 
   std::int64_t sequences(const Whole& tokens, std::int64_t length) {
-    if (*tokens >= 1 && *tokens <= most && *tokens % length == 0) return *tokens / length;
+    if (*tokens >= 1 && *tokens <= most_tokens && *tokens % length == 0) return *tokens / length;
     problem(tokens, fmt::format("is {}, no multiple of the context length {}", *tokens, length));
     return 1;
   }
@@ -379,7 +379,7 @@ class TitanReader {
   void global_batch(std::int64_t local, std::int64_t length) {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_train_step");
     const Whole asked = setting<std::int64_t>("training", "global_batch_size");
-    const std::int64_t unit = std::min(local, most) * layout().data_parallel;
+    const std::int64_t unit = std::min(local, most_tokens) * layout().data_parallel;
     layout().global_batch = unit;
     if (tokens && *tokens > 0) layout().global_batch = sequences(tokens, length);
     if (!tokens && asked.value_or(-1) > 0) layout().global_batch = *asked;

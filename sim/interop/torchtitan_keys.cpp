@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-constexpr std::array model_keys{
+constexpr std::array torchtitan_model_keys{
     KnownKey{"hf_assets_path"},
     KnownKey{"tokenizer_path"},
     KnownKey{"print_after_conversion"},
@@ -31,7 +31,7 @@ constexpr std::array training_keys{
     KnownKey{"compile", Verdict::refused, "", "write [compile] enable"},
     KnownKey{"_target_"},
 };
-constexpr std::array parallelism_keys{
+constexpr std::array torchtitan_parallelism_keys{
     KnownKey{"num_pp_microbatches"},
     KnownKey{"enable_fsdp_symm_mem", Verdict::noted, "",
              "gathers and reductions of FSDP are modelled as NCCL's kernels"},
@@ -66,7 +66,7 @@ constexpr std::array compile_keys{
     KnownKey{"enable_async_tensor_parallel"},
     KnownKey{"_target_"},
 };
-constexpr std::array optimizer_keys{
+constexpr std::array torchtitan_optimizer_keys{
     KnownKey{"early_step_in_backward", Verdict::refused, "",
              "steps within the backward pass, which keep no gradients, are not modelled; false "
              "forecasts the job with all gradients held to the end of the step"},
@@ -122,12 +122,12 @@ struct Section {
 };
 // Those of `anything` work beside training steps, or only with a converter, which is refused.
 constexpr std::array sections{
-    Section{"model", model_keys},
+    Section{"model", torchtitan_model_keys},
     Section{"training", training_keys},
-    Section{"parallelism", parallelism_keys},
+    Section{"parallelism", torchtitan_parallelism_keys},
     Section{"activation_checkpoint", checkpoint_keys},
     Section{"compile", compile_keys},
-    Section{"optimizer", optimizer_keys},
+    Section{"optimizer", torchtitan_optimizer_keys},
     Section{"profiling", profiling_keys},
     Section{"fault_tolerance", fault_keys},
     Section{"comm", comm_keys},

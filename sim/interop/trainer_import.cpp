@@ -110,7 +110,7 @@ struct TrainerOptimizer {
 constexpr auto adam = OptimizerKind::adam, lion = OptimizerKind::lion,
                ademamix = OptimizerKind::ademamix;
 constexpr auto bits_32 = StateFormat::bitsandbytes_32bit, bits_8 = StateFormat::bitsandbytes_8bit;
-constexpr std::array optimizers{
+constexpr std::array trainer_optimizers{
     TrainerOptimizer{"adamw_torch_fused"},
     TrainerOptimizer{"adamw_apex_fused"},
     TrainerOptimizer{"adamw_torch", OptimizerKind::adam, true},
@@ -213,8 +213,8 @@ class TrainerReader {
     first("optim", {"optimizer"}, name);
     if (!name) return;
     const auto row = std::ranges::find_if(
-        optimizers, [&](const TrainerOptimizer& one) { return one.name == *name; });
-    if (row == optimizers.end()) {
+        trainer_optimizers, [&](const TrainerOptimizer& one) { return one.name == *name; });
+    if (row == trainer_optimizers.end()) {
       name.place->problem(
           fmt::format("the optimizer {} is not modelled; modelled: adamw_torch, "
                       "adamw_torch_fused, adamw_torch_8bit, adamw_torch_4bit, ao_adamw_fp8, "

@@ -9,7 +9,7 @@ namespace {
 // Of axolotl (utils/schemas/config.py at 067b021c), transformers (training_args.py), TRL
 // (trainer/sft_config.py, scripts/utils.py at f2cd5771) and LLaMA-Factory (hparams/ at ff6d4d12),
 // in the order of the alphabet.
-constexpr std::array<std::string_view, 279> harmless{"accelerator_config",
+constexpr std::array<std::string_view, 279> costless{"accelerator_config",
                                                      "adam_beta1",
                                                      "adam_beta2",
                                                      "adam_eps",
@@ -292,7 +292,7 @@ constexpr std::array<std::string_view, 279> harmless{"accelerator_config",
 }  // namespace
 
 bool is_harmless_trainer_key(std::string_view key) {
-  return std::ranges::binary_search(harmless, key);
+  return std::ranges::binary_search(costless, key);
 }
 
 }  // namespace sim

@@ -20,9 +20,9 @@ std::vector<int> even_split(std::int64_t layers, std::int64_t stages) {
   return split;
 }
 
-class PipelineReader : private SettingProblems {
+class TrainerPipelineReader : private SettingProblems {
  public:
-  PipelineReader(const TrainerJob& job, const SettingProblems& problems, Imported& result)
+  TrainerPipelineReader(const TrainerJob& job, const SettingProblems& problems, Imported& result)
       : SettingProblems{problems}, job_{job}, result_{result} {}
 
   void read() {
@@ -110,7 +110,7 @@ class PipelineReader : private SettingProblems {
 
 void read_trainer_pipeline(const TrainerJob& job, const SettingProblems& problems,
                            Imported& result) {
-  if (result.layout.pipeline_parallel > 1) PipelineReader{job, problems, result}.read();
+  if (result.layout.pipeline_parallel > 1) TrainerPipelineReader{job, problems, result}.read();
 }
 
 }  // namespace sim

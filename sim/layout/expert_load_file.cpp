@@ -14,7 +14,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_rows = 1'000'000;
+constexpr std::size_t most_load_rows = 1'000'000;
 
 struct Cell {
   std::string_view text;
@@ -77,8 +77,8 @@ class Reader {
       fail(line, cells.back().column,
            fmt::format("the line has {} columns, and those before have {}", cells.size(),
                        skipped_.size()));
-    if (rows_.size() == most_rows)
-      fail(line, 1, fmt::format("at most {} rows are read", most_rows));
+    if (rows_.size() == most_load_rows)
+      fail(line, 1, fmt::format("at most {} rows are read", most_load_rows));
     std::vector<double> row;
     double sum = 0;
     for (std::size_t i = 0; i < cells.size(); ++i) {

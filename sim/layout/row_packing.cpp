@@ -13,7 +13,7 @@ namespace sim {
 namespace {
 
 // Sequences of a sample: enough for `rows_wanted` rows, but no more than are packed in an instant.
-constexpr std::int64_t fewest_sequences = 8192, most_sequences = 65'536;
+constexpr std::int64_t fewest_sampled = 8192, most_sampled = 65'536;
 constexpr double rows_wanted = 512;
 constexpr std::uint64_t stream_of_order = 1, stream_of_rows = 2;
 
@@ -38,8 +38,7 @@ void shuffle(std::vector<Item>& items, std::uint64_t seed, std::uint64_t stream)
 
 std::int64_t sample_size(const Layout& layout, double mean) {
   const double wanted = rows_wanted * static_cast<double>(layout.sequence_length) / mean;
-  return std::clamp(static_cast<std::int64_t>(std::min(wanted, 1e9)), fewest_sequences,
-                    most_sequences);
+  return std::clamp(static_cast<std::int64_t>(std::min(wanted, 1e9)), fewest_sampled, most_sampled);
 }
 
 // ln l is normal; `packing_mean` is that of l.
@@ -66,7 +65,7 @@ std::vector<std::int64_t> measured_lengths(const Layout& layout) {
     tokens += static_cast<double>(item.length) * static_cast<double>(item.count);
   }
   const std::int64_t size =
-      all <= most_sequences ? all : sample_size(layout, tokens / static_cast<double>(all));
+      all <= most_sampled ? all : sample_size(layout, tokens / static_cast<double>(all));
   std::vector<std::int64_t> lengths;
   lengths.reserve(static_cast<std::size_t>(size));
   std::size_t at = 0;
@@ -177,7 +176,7 @@ struct Packer {
     for (std::int64_t length : lengths)
       while (length > 0) {
         if (rows.back().filled == room) {
-          if (rows.size() == static_cast<std::size_t>(most_sequences)) return;
+          if (rows.size() == static_cast<std::size_t>(most_sampled)) return;
           rows.emplace_back();
         }
         const std::int64_t part = std::min(length, room - rows.back().filled);

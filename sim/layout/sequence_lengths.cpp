@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t most_sequences = 1'000'000'000'000;
+constexpr std::int64_t most_counted_sequences = 1'000'000'000'000;
 constexpr std::size_t most_problems = 20;
 
 std::string_view trimmed(std::string_view text) {
@@ -70,12 +70,12 @@ class LengthReader {
     if (!length || *length < 1 || *length > layout_limits::tokens)
       return problem(line, fmt::format("'{}' is no length; allowed: whole numbers from 1 to {}",
                                        first.substr(0, 40), layout_limits::tokens));
-    if (!count || *count < 0 || *count > most_sequences)
-      return problem(line,
-                     fmt::format("'{}' is no count; allowed: whole numbers from 0 to {}",
-                                 trimmed(text.substr(comma + 1)).substr(0, 40), most_sequences));
-    if (sequences_ + *count > most_sequences)
-      return problem(line, fmt::format("more than {} sequences", most_sequences));
+    if (!count || *count < 0 || *count > most_counted_sequences)
+      return problem(
+          line, fmt::format("'{}' is no count; allowed: whole numbers from 0 to {}",
+                            trimmed(text.substr(comma + 1)).substr(0, 40), most_counted_sequences));
+    if (sequences_ + *count > most_counted_sequences)
+      return problem(line, fmt::format("more than {} sequences", most_counted_sequences));
     sequences_ += *count;
     if (*count > 0) counts_[*length] += *count;
   }

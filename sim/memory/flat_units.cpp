@@ -7,10 +7,11 @@
 namespace sim {
 namespace {
 
-constexpr std::uint32_t none = UINT32_MAX;
+constexpr std::uint32_t no_unit = UINT32_MAX;
 constexpr std::uint32_t root = 0;
-constexpr int compute = 0, gathers = 1, reductions = 2, casts = 3;  // streams
-constexpr std::int64_t fp32 = 4;
+constexpr int compute_stream = 0, gather_stream = 1, reduction_stream = 2,
+              cast_stream = 3;  // streams
+constexpr std::int64_t fp32_bytes = 4;
 // _FreeEventQueue, _max_num_inflight_all_gathers.
 constexpr std::size_t most_freed = 2;
 
@@ -19,8 +20,8 @@ constexpr std::size_t most_freed = 2;
 FlatUnits::FlatUnits(const Program& program, BlockPool& pool) : program_{program}, pool_{pool} {
   active_ = program.allocation.flat_parameters && !program.parameter_buckets.empty();
   if (!active_) return;
-  unit_of_weight_.assign(program.buffers.size(), none);
-  unit_of_gradient_.assign(program.buffers.size(), none);
+  unit_of_weight_.assign(program.buffers.size(), no_unit);
+  unit_of_gradient_.assign(program.buffers.size(), no_unit);
   left_out_.resize(program.buffers.size());
   find_units();
   find_gradients();
@@ -62,12 +63,12 @@ void FlatUnits::make_masters() {
     Unit& unit = units_[units_.size() - i];  // of the first layer first
     Blocks parameters;
     for (const std::int64_t elements : unit.parameters) {
-      const Blocks made = take(Bytes{elements * fp32}, compute);
+      const Blocks made = take(Bytes{elements * fp32_bytes}, compute_stream);
       parameters.append(made);
     }
-    Blocks whole = take(Bytes{unit.elements * fp32}, compute);
+    Blocks whole = take(Bytes{unit.elements * fp32_bytes}, compute_stream);
     pool_.give(parameters);
-    unit.master = take(Bytes{unit.padded / unit.shards * fp32}, compute);
+    unit.master = take(Bytes{unit.padded / unit.shards * fp32_bytes}, compute_stream);
     pool_.give(whole);
   }
 }
@@ -108,7 +109,7 @@ void FlatUnits::begin(OpId op) {
   if (pass == Pass::forward || pass == Pass::backward) backward_ = pass == Pass::backward;
   for (const BufferUse& use : program_.buffer_uses(op)) {
     const std::uint32_t unit = unit_of_weight_[use.buffer.value];
-    if (unit != none && use.role == Role::weight) gather(units_[unit]);
+    if (unit != no_unit && use.role == Role::weight) gather(units_[unit]);
   }
 }
 
@@ -120,15 +121,15 @@ void FlatUnits::gather(Unit& unit) {
     freed_.pop_front();
   }
   // Parameters that are not in the format of the masters are cast shard by shard.
-  const bool cast = unit.whole.count() < unit.padded * fp32;
+  const bool cast = unit.whole.count() < unit.padded * fp32_bytes;
   const Bytes shard{unit.whole.count() / unit.shards};
-  Blocks copy = cast ? take(shard, casts) : Blocks{};
-  unit.gathered = take(unit.whole, gathers);
+  Blocks copy = cast ? take(shard, cast_stream) : Blocks{};
+  unit.gathered = take(unit.whole, gather_stream);
   give_later(std::move(copy), uses_);
 }
 
 bool FlatUnits::release(BufferId buffer) {
-  if (!active_ || unit_of_weight_[buffer.value] == none) return false;
+  if (!active_ || unit_of_weight_[buffer.value] == no_unit) return false;
   Unit& unit = units_[unit_of_weight_[buffer.value]];
   // The root stays from its first use to the end of its backward pass.
   if (&unit == &units_[root] && !(backward_ && ++unit.released >= unit.buckets)) return true;
@@ -144,10 +145,10 @@ void FlatUnits::reshard(Unit& unit) {
 }
 
 bool FlatUnits::write_gradient(OpId op, BufferId buffer) {
-  if (!active_ || unit_of_gradient_[buffer.value] == none) return false;
+  if (!active_ || unit_of_gradient_[buffer.value] == no_unit) return false;
   Unit& unit = units_[unit_of_gradient_[buffer.value]];
   const Site& site = program_.sites[program_.subject[op.value]];
-  Blocks made = take(Bytes{site.elements * unit.gradient_element}, compute);
+  Blocks made = take(Bytes{site.elements * unit.gradient_element}, compute_stream);
   const auto same = std::find_if(unit.parts.begin(), unit.parts.end(),
                                  [&](const Part& part) { return part.first == site.first; });
   // A table's second gradient is added to the first; weight and bias are one site.
@@ -174,8 +175,8 @@ void FlatUnits::end(OpId op) {
   std::int64_t most = 0;
   for (const Unit& unit : units_)
     most = std::max(most, unit.padded / unit.shards);
-  Blocks root_of = take(Bytes{most * fp32}, compute);
-  Blocks quotient = take(Bytes{most * fp32}, compute);
+  Blocks root_of = take(Bytes{most * fp32_bytes}, compute_stream);
+  Blocks quotient = take(Bytes{most * fp32_bytes}, compute_stream);
   pool_.give(root_of);
   pool_.give(quotient);
 }
@@ -183,20 +184,20 @@ void FlatUnits::end(OpId op) {
 void FlatUnits::reduce(Unit& unit, OpId op) {
   const std::int64_t wire = bytes_of(program_.collectives[program_.work[op.value]].dtype);
   const std::int64_t shard = unit.padded / unit.shards;
-  Blocks whole = take(Bytes{unit.elements * unit.gradient_element}, compute);
+  Blocks whole = take(Bytes{unit.elements * unit.gradient_element}, compute_stream);
   for (Part& part : unit.parts)
     pool_.give(part.blocks);
   unit.parts.clear();
   const bool cast = wire != unit.gradient_element;
   Blocks sent;
-  if (cast || unit.padded > unit.elements) sent = take(Bytes{unit.padded * wire}, reductions);
-  Blocks reduced = take(Bytes{shard * wire}, reductions);
+  if (cast || unit.padded > unit.elements) sent = take(Bytes{unit.padded * wire}, reduction_stream);
+  Blocks reduced = take(Bytes{shard * wire}, reduction_stream);
   // It begins when the gathered unit is out of use.
   const int behind = unit.gathered.empty() ? uses_ : uses_ + 1;
   give_later(std::move(whole), behind);
   give_later(std::move(sent), behind);
-  if (wire != fp32) {
-    Blocks exact = take(Bytes{shard * fp32}, reductions);
+  if (wire != fp32_bytes) {
+    Blocks exact = take(Bytes{shard * fp32_bytes}, reduction_stream);
     give_later(std::move(reduced), behind);
     reduced = std::move(exact);
   }

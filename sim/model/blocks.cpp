@@ -20,10 +20,6 @@ namespace sim {
 
 namespace {
 
-double real(std::int64_t value) {
-  return static_cast<double>(value);
-}
-
 // A dropout mask is a byte per element: half an element of a 16-bit dtype.
 constexpr double mask_traffic = 0.5;
 
@@ -66,13 +62,13 @@ ModelOp rotary_op(const TransformerShape& shape) {
           .in_place = true,
           .in_features = width,
           .out_features = width,
-          .forward_elements = 2 * real(width),
-          .backward_elements = 2 * real(width)};
+          .forward_elements = 2 * as_double(width),
+          .backward_elements = 2 * as_double(width)};
 }
 
 ModelOp qk_norm_op(const TransformerShape& shape) {
   const std::int64_t all = (shape.heads + shape.kv_heads) * shape.head_dim;
-  const double width = real(all);
+  const double width = as_double(all);
   const std::int64_t normed = shape.qk_norm_whole ? all : shape.head_dim;
   // One norm for Q, one for K: of every head alike, or of all heads of a token together (OLMo 2).
   const std::int64_t scales = shape.qk_norm_whole ? all : 2 * shape.head_dim;
@@ -96,7 +92,7 @@ ModelOp attention_op(const TransformerShape& shape) {
   const std::int64_t queries = shape.heads * shape.head_dim;
   const std::int64_t keys_values = shape.kv_heads * (shape.head_dim + value_dim);
   const std::int64_t outputs = shape.heads * value_dim;
-  const double moved = real(queries + keys_values + outputs);
+  const double moved = as_double(queries + keys_values + outputs);
   // Without ALiBi's slopes, sinks and a soft cap, and with one width, it is the function of its
   // name.
   const bool plain = shape.positions != Positions::alibi && !shape.latent.exists() &&
@@ -115,9 +111,9 @@ ModelOp attention_op(const TransformerShape& shape) {
           // and dO, writes dQ, dK, dV.
           .forward_elements = moved,
           .backward_elements = 2 * moved,
-          .saved_elements = real(queries + keys_values),
+          .saved_elements = as_double(queries + keys_values),
           // Which keys were chosen, as int32.
-          .saved_fixed_bytes = shape.sparse.exists() ? 4 * real(shape.sparse.top_keys) : 0};
+          .saved_fixed_bytes = shape.sparse.exists() ? 4 * as_double(shape.sparse.top_keys) : 0};
 }
 
 // Qwen3NextAttention: the product of the queries makes a gate of the same width besides; what the
@@ -130,9 +126,9 @@ ModelOp attention_gate_op(const TransformerShape& shape) {
           .split = TensorSplit::inner,
           .in_features = width,
           .out_features = width,
-          .forward_elements = 3 * real(width),
-          .backward_elements = 5 * real(width),
-          .saved_elements = 2 * real(width)};
+          .forward_elements = 3 * as_double(width),
+          .backward_elements = 5 * as_double(width),
+          .saved_elements = 2 * as_double(width)};
 }
 
 }  // namespace
@@ -149,17 +145,17 @@ ModelOp linear_op(std::string name, TensorSplit split, std::int64_t in, std::int
              .biases = bias ? out : 0};
   // The bias is added in the epilogue of the product or in the fused kernel that follows; its
   // gradient is a sum over tokens, a kernel that reads the gradient of the output.
-  if (bias) op.backward_elements = real(out);
+  if (bias) op.backward_elements = as_double(out);
   if (split == TensorSplit::column || split == TensorSplit::vocabulary) {
-    op.saved_input_elements = real(in);
+    op.saved_input_elements = as_double(in);
   } else {
-    op.saved_elements = real(in);
+    op.saved_elements = as_double(in);
   }
   return op;
 }
 
 ModelOp norm_op(const TransformerShape& shape, std::string name) {
-  const double h = real(shape.hidden);
+  const double h = as_double(shape.hidden);
   return {.name = std::move(name),
           .kind = ModelOpKind::norm,
           .split = TensorSplit::sequence,
@@ -176,7 +172,7 @@ ModelOp norm_op(const TransformerShape& shape, std::string name) {
 
 // Bias + dropout + residual sum in one kernel.
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability) {
-  const double h = real(shape.hidden);
+  const double h = as_double(shape.hidden);
   const bool dropout = probability > 0;
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::elementwise,
@@ -194,9 +190,9 @@ ModelOp residual_op(const TransformerShape& shape, std::string name, double prob
 
 ModelOp activation_op(std::string name, Activation activation, TensorSplit split,
                       std::int64_t width) {
-  const double out = real(width);
+  const double out = as_double(width);
   const std::int64_t inputs = is_gated(activation) ? 2 : 1;
-  const double in = real(inputs) * out;
+  const double in = as_double(inputs) * out;
   ModelOp op{.name = std::move(name),
              .kind = ModelOpKind::elementwise,
              .split = split,
@@ -219,8 +215,8 @@ ModelOp scale_op(std::string name, TensorSplit split, std::int64_t width) {
           .split = split,
           .in_features = width,
           .out_features = width,
-          .forward_elements = 2 * real(width),
-          .backward_elements = 2 * real(width)};
+          .forward_elements = 2 * as_double(width),
+          .backward_elements = 2 * as_double(width)};
 }
 
 void append_attention(Block& block, const TransformerShape& shape) {

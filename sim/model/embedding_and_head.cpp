@@ -8,10 +8,6 @@ namespace sim {
 
 namespace {
 
-double real(std::int64_t value) {
-  return static_cast<double>(value);
-}
-
 // A small table whose rows are added to the embedding: learned positions, token types. Forward:
 // reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
 // row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
@@ -24,8 +20,8 @@ ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
           .in_features = hidden,
           .out_features = hidden,
           .weights = rows * hidden,
-          .forward_elements = 3 * real(hidden),
-          .backward_elements = 3 * real(hidden)};
+          .forward_elements = 3 * as_double(hidden),
+          .backward_elements = 3 * as_double(hidden)};
 }
 
 // Forward: reads a row of the table, writes it. Backward: reads the gradient and adds it to the
@@ -38,8 +34,8 @@ ModelOp word_embedding_op(const TransformerShape& shape) {
           .in_features = shape.vocabulary,
           .out_features = shape.hidden,
           .weights = shape.vocabulary * shape.hidden,
-          .forward_elements = 2 * real(shape.hidden),
-          .backward_elements = 3 * real(shape.hidden)};
+          .forward_elements = 2 * as_double(shape.hidden),
+          .backward_elements = 3 * as_double(shape.hidden)};
 }
 
 // ViT (Dosovitskiy et al. 2021): a convolution whose stride is its kernel, hence a linear over the
@@ -61,7 +57,7 @@ void append_patch_embedding(Block& block, const TransformerShape& shape) {
 // Korthikanti 2022, section 4.3: the mask of the embedding's dropout is kept, a byte per element.
 // As a function it is a residual sum, whose dropout it is, without a second term.
 ModelOp embedding_dropout_op(const TransformerShape& shape) {
-  const double h = real(shape.hidden);
+  const double h = as_double(shape.hidden);
   return {.name = "embedding_dropout",
           .kind = ModelOpKind::elementwise,
           .split = TensorSplit::sequence,
@@ -91,10 +87,10 @@ ModelOp vocabulary_head_op(const TransformerShape& shape) {
 // product 1 + 1, of tanh from its output 2 + 1, of the quotient 1 + 1. Kept: the output of tanh.
 ModelOp softcap_op(std::string name, TensorSplit split, std::int64_t width) {
   ModelOp op = scale_op(std::move(name), split, width);
-  op.forward_elements = 6 * real(width);
-  op.backward_elements = 7 * real(width);
+  op.forward_elements = 6 * as_double(width);
+  op.backward_elements = 7 * as_double(width);
   op.forward_launches = op.backward_launches = 3;
-  op.saved_elements = real(width);
+  op.saved_elements = as_double(width);
   return op;
 }
 
@@ -112,10 +108,10 @@ ModelOp cross_entropy_op(TensorSplit split, std::int64_t classes) {
           .function = Function::cross_entropy,
           .in_features = classes,
           .out_features = 1,
-          .forward_elements = 13 * real(classes),
-          .backward_elements = 7 * real(classes),
-          .saved_fixed_bytes = 4 * real(classes),
-          .backward_scratch_bytes = 4 * real(classes)};
+          .forward_elements = 13 * as_double(classes),
+          .backward_elements = 7 * as_double(classes),
+          .saved_fixed_bytes = 4 * as_double(classes),
+          .backward_scratch_bytes = 4 * as_double(classes)};
 }
 
 // The head, what becomes of its logits, and the loss.
@@ -141,7 +137,7 @@ Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
 // The first depth works on what the final norm reads, each other on what the head before it reads
 // (MultiTokenPredictionBlock).
 void append_mtp_input(Block& block, const TransformerShape& shape, const std::string& prefix) {
-  const double h = real(shape.hidden);
+  const double h = as_double(shape.hidden);
   ModelOp hidden = norm_op(shape, prefix + "hidden_norm");
   const bool first = block.ops.back().name == "cross_entropy";
   hidden.starts_from = first ? 0 : static_cast<int>(block.ops.size()) - 2;
@@ -229,7 +225,7 @@ void append_masked_lm(Block& block, const TransformerShape& shape) {
 // A dense layer on the first token, with a tanh: forward 1 read + 1 write, backward 2 reads (the
 // gradient and the output, which is the saved tensor of the next operator or is kept here) + 1.
 void append_pooler(Block& block, const TransformerShape& shape) {
-  const double h = real(shape.hidden);
+  const double h = as_double(shape.hidden);
   ModelOp pooler = linear_op("pooler", TensorSplit::sequence, shape.hidden, shape.hidden, true);
   pooler.once_per_sequence = true;
   pooler.function = Function::none;  // of one token

@@ -25,39 +25,39 @@
 namespace sim {
 namespace {
 
-struct Sizes {
+struct DeltaSizes {
   double heads, key, value, chunk;
   double states() const { return key * value / chunk; }
 };
 
-Sizes sizes_of(const GatedDeltaNet& net) {
+DeltaSizes delta_sizes_of(const GatedDeltaNet& net) {
   return {.heads = static_cast<double>(net.value_heads),
           .key = static_cast<double>(net.key_dim),
           .value = static_cast<double>(net.value_dim),
           .chunk = static_cast<double>(GatedDeltaNet::chunk)};
 }
 
-double forward_flops_of(const Sizes& s) {
+double forward_flops_of(const DeltaSizes& s) {
   const double keys = s.chunk * s.key, values = s.chunk * s.value;
   return s.heads * (6 * keys + 4 * values + 6 * s.key * s.value + s.chunk * s.chunk);
 }
 
-double backward_flops_of(const Sizes& s) {
+double backward_flops_of(const DeltaSizes& s) {
   const double keys = s.chunk * s.key, values = s.chunk * s.value;
   return s.heads * (18 * keys + 10 * values + 16 * s.key * s.value + 4 * s.chunk * s.chunk);
 }
 
 // w, u: reads k, v, A; writes w, u. States: reads k, w, u; writes states and corrected values.
-double wy_elements(const Sizes& s) {
+double wy_elements(const DeltaSizes& s) {
   return 2 * s.key + 2 * s.value + s.chunk;
 }
-double state_elements(const Sizes& s) {
+double state_elements(const DeltaSizes& s) {
   return 2 * s.key + 2 * s.value + s.states();
 }
 
 // Cumulative decay 2 + 2; scores read k and write fp32, the inverse reads them and writes A;
 // outputs: q, k, values, states; out.
-double forward_elements(const Sizes& s) {
+double delta_forward_elements(const DeltaSizes& s) {
   const double triangle = s.key + 2 * s.chunk + 2 * s.chunk + s.chunk;
   const double outputs = 2 * s.key + 2 * s.value + s.states();
   return s.heads * (4 + triangle + wy_elements(s) + state_elements(s) + outputs);
@@ -66,7 +66,7 @@ double forward_elements(const Sizes& s) {
 // dv within chunks: q, k, do; dv. Gradient of states: q, k, w, do, dv; dh, dv. dq, dk, dw: q, k,
 // values, states, do, dh, dv; three results. Of the WY form: k, v, A, dw, du; dk twice, read once,
 // dv. Then dk is added up, 3, and so are the gradients of the decay in fp32.
-double backward_elements(const Sizes& s) {
+double delta_backward_elements(const DeltaSizes& s) {
   const double local = 2 * s.key + 2 * s.value;
   const double states = 3 * s.key + 3 * s.value + s.states();
   const double inputs = 2 * s.key + 3 * s.value + 2 * s.states() + 3 * s.key;
@@ -77,7 +77,7 @@ double backward_elements(const Sizes& s) {
 
 // fla's causal_conv1d over queries, keys and values; a strided view of the product's output, which
 // lives on as a whole.
-ModelOp convolution_op(const GatedDeltaNet& net) {
+ModelOp delta_convolution_op(const GatedDeltaNet& net) {
   const auto convolved = static_cast<double>(net.convolved());
   return {.name = "delta_convolution",
           .kind = ModelOpKind::elementwise,
@@ -118,8 +118,8 @@ ModelOp gates_op(const GatedDeltaNet& net) {
 
 // Megatron-LM counts four products of V x V for a head (training/training.py, gdn_layer_flops).
 // Kept: queries, keys, values, decay, strength and A.
-ModelOp scan_op(const GatedDeltaNet& net) {
-  const Sizes s = sizes_of(net);
+ModelOp delta_scan_op(const GatedDeltaNet& net) {
+  const DeltaSizes s = delta_sizes_of(net);
   constexpr int forward_kernels = 5, backward_kernels = 9;
   // Two products in a row. From two published times, forward, of one sequence of 8,192 tokens on a
   // B200 (validation/BEYOND.md, hybrid models), which both give it. Backward, not measured, states
@@ -136,8 +136,8 @@ ModelOp scan_op(const GatedDeltaNet& net) {
                                .chunk = GatedDeltaNet::chunk,
                                .forward_step = step,
                                .backward_step = 2 * step},
-             .forward_elements = forward_elements(s),
-             .backward_elements = backward_elements(s),
+             .forward_elements = delta_forward_elements(s),
+             .backward_elements = delta_backward_elements(s),
              .forward_launches = forward_kernels,
              .backward_launches = backward_kernels,
              .saved_elements = static_cast<double>(read) + s.heads * s.chunk};
@@ -169,9 +169,9 @@ void append_gated_delta_net(Block& block, const TransformerShape& shape) {
   const GatedDeltaNet& net = shape.hybrid.delta_net;
   block.ops.push_back(
       linear_op("delta_in", TensorSplit::column, shape.hidden, net.projected(), false));
-  block.ops.push_back(convolution_op(net));
+  block.ops.push_back(delta_convolution_op(net));
   block.ops.push_back(gates_op(net));
-  block.ops.push_back(scan_op(net));
+  block.ops.push_back(delta_scan_op(net));
   block.ops.push_back(gated_norm_op(net));
   block.ops.push_back(linear_op("delta_out", TensorSplit::row, net.values(), shape.hidden, false));
 }

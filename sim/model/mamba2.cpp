@@ -39,7 +39,7 @@
 namespace sim {
 namespace {
 
-struct Sizes {
+struct MambaSizes {
   double inner, state, heads, groups, chunk;  // of B or C of all groups: state
   double states() const { return inner * (state / groups) / chunk; }
   double scores() const { return 2 * groups * chunk; }  // in fp32
@@ -48,7 +48,7 @@ struct Sizes {
   double group_flops() const { return 2 * chunk * state; }
 };
 
-Sizes sizes_of(const Mamba2& mamba) {
+MambaSizes mamba_sizes_of(const Mamba2& mamba) {
   return {.inner = static_cast<double>(mamba.inner()),
           .state = static_cast<double>(mamba.groups * mamba.state),
           .heads = static_cast<double>(mamba.heads),
@@ -57,21 +57,21 @@ Sizes sizes_of(const Mamba2& mamba) {
 }
 
 // What makes the states of all chunks.
-double states_elements(const Sizes& s, bool in_fp32) {
+double states_elements(const MambaSizes& s, bool in_fp32) {
   return 5 * s.heads + (s.inner + s.state + 4 * s.heads + 2 * s.states()) +
          (2 + (in_fp32 ? 2 : 1)) * s.states();
 }
 
-double scores_elements(const Sizes& s) {
+double scores_elements(const MambaSizes& s) {
   return 2 * s.state + s.scores();
 }
 
-double forward_elements(const Sizes& s) {
+double mamba_forward_elements(const MambaSizes& s) {
   return states_elements(s, false) + scores_elements(s) + s.scores() + 4 * s.inner + s.state +
          s.states() + 4 * s.heads;
 }
 
-double backward_elements(const Sizes& s) {
+double mamba_backward_elements(const MambaSizes& s) {
   const double gate = 5 * s.inner;
   const double states = s.state + s.inner + 2 * s.states() + 6 * s.states();
   const double inputs = 3 * s.inner + s.state + s.scores() + s.states() + 6 * s.heads;
@@ -84,7 +84,7 @@ double backward_elements(const Sizes& s) {
 // core/ssm/mamba_mixer.py: A_log, D and dt_bias of every head lie beside the convolution's weights.
 // The kernel of causal_conv1d reads and writes x, B and C; backward it reads them and their
 // gradient, and writes that of its input. Gate and steps go past it.
-ModelOp convolution_op(const Mamba2& mamba) {
+ModelOp mamba_convolution_op(const Mamba2& mamba) {
   const auto convolved = static_cast<double>(mamba.convolved());
   return {.name = "mamba_convolution",
           .kind = ModelOpKind::elementwise,
@@ -100,23 +100,24 @@ ModelOp convolution_op(const Mamba2& mamba) {
 }
 
 // Megatron-LM counts 7 D N of a scan (training/training.py, mamba_layer_flops).
-ModelOp scan_op(const Mamba2& mamba) {
-  const Sizes s = sizes_of(mamba);
-  ModelOp op{.name = "mamba_scan",
-             .kind = ModelOpKind::scan,
-             .split = TensorSplit::inner,
-             .in_features = mamba.projected(),
-             .out_features = mamba.inner(),
-             .scan = ScanShape{.heads = mamba.heads,
-                               .groups = mamba.groups,
-                               .chunk = mamba.chunk,
-                               .forward_step = Mamba2::forward_step,
-                               .backward_step = Mamba2::backward_step},
-             .forward_elements = forward_elements(s),
-             .backward_elements = backward_elements(s) + 2 * static_cast<double>(mamba.convolved()),
-             .forward_launches = Mamba2::forward_kernels,
-             .backward_launches = Mamba2::backward_kernels,
-             .saved_elements = s.inner};
+ModelOp mamba_scan_op(const Mamba2& mamba) {
+  const MambaSizes s = mamba_sizes_of(mamba);
+  ModelOp op{
+      .name = "mamba_scan",
+      .kind = ModelOpKind::scan,
+      .split = TensorSplit::inner,
+      .in_features = mamba.projected(),
+      .out_features = mamba.inner(),
+      .scan = ScanShape{.heads = mamba.heads,
+                        .groups = mamba.groups,
+                        .chunk = mamba.chunk,
+                        .forward_step = Mamba2::forward_step,
+                        .backward_step = Mamba2::backward_step},
+      .forward_elements = mamba_forward_elements(s),
+      .backward_elements = mamba_backward_elements(s) + 2 * static_cast<double>(mamba.convolved()),
+      .forward_launches = Mamba2::forward_kernels,
+      .backward_launches = Mamba2::backward_kernels,
+      .saved_elements = s.inner};
   op.forward_flops = Flops{2 * s.state_flops() + s.triangle_flops() + s.group_flops()};
   op.backward_flops = Flops{5 * s.state_flops() + 3 * s.triangle_flops() + 3 * s.group_flops()};
   op.model_flops = Flops{7 * static_cast<double>(mamba.inner() * mamba.state)};
@@ -151,8 +152,8 @@ void append_mamba2(Block& block, const TransformerShape& shape) {
   const Mamba2& mamba = shape.hybrid.mamba;
   block.ops.push_back(
       linear_op("mamba_in", TensorSplit::column, shape.hidden, mamba.projected(), false));
-  block.ops.push_back(convolution_op(mamba));
-  block.ops.push_back(scan_op(mamba));
+  block.ops.push_back(mamba_convolution_op(mamba));
+  block.ops.push_back(mamba_scan_op(mamba));
   block.ops.push_back(group_norm_op(mamba));
   block.ops.push_back(linear_op("mamba_out", TensorSplit::row, mamba.inner(), shape.hidden, false));
 }

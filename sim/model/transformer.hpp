@@ -19,6 +19,10 @@ Model build_transformer(const TransformerShape& shape);
 std::string transformer_yaml(const TransformerShape& shape, std::size_t indent);
 bool has_transformer_yaml(const TransformerShape& shape);
 
+inline double as_double(std::int64_t count) {
+  return static_cast<double>(count);
+}
+
 // The parts of build_transformer().
 Block input_block(const TransformerShape& shape);
 Block transformer_layer(const TransformerShape& shape, const LayerKind& kind = {});

@@ -12,7 +12,8 @@
 namespace sim {
 namespace {
 
-constexpr int left = 90, top = 40, width = 620, height = 380, bottom = 60, legend = 210;
+constexpr int plot_left = 90, plot_top = 40, plot_width = 620, plot_height = 380, plot_bottom = 60,
+              plot_legend = 210;
 
 // One axis in its own units, onto pixels.
 struct Scale {
@@ -70,8 +71,8 @@ Scale scale_of(const LinePlot& plot, double PlotPoint::*member, bool log) {
 
 struct Axes {
   Scale x, y;
-  double px(double value) const { return left + width * x.part(value); }
-  double py(double value) const { return top + height * (1 - y.part(value)); }
+  double px(double value) const { return plot_left + plot_width * x.part(value); }
+  double py(double value) const { return plot_top + plot_height * (1 - y.part(value)); }
 };
 
 std::string head(int right, int below, const std::string& title) {
@@ -79,22 +80,22 @@ std::string head(int right, int below, const std::string& title) {
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
       R"(font-family="sans-serif" font-size="12"><rect width="{0}" height="{1}" fill="#fff"/>)"
       "\n<text x=\"{2}\" y=\"22\" font-size=\"15\">{3}</text>\n",
-      right, below, left, svg_escaped(title));
+      right, below, plot_left, svg_escaped(title));
 }
 
 std::string titles(const std::string& x_title, const std::string& y_title) {
   return fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n<text transform=\"translate(20 "
       "{}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      left + width / 2, top + height + 44, svg_escaped(x_title), top + height / 2,
-      svg_escaped(y_title));
+      plot_left + plot_width / 2, plot_top + plot_height + 44, svg_escaped(x_title),
+      plot_top + plot_height / 2, svg_escaped(y_title));
 }
 
 std::string x_tick(double at, const std::string& text) {
   return fmt::format(
       "<path d=\"M{0:.1f} {1}v{2}\" stroke=\"#ddd\"/><text x=\"{0:.1f}\" y=\"{3}\" "
       "text-anchor=\"middle\">{4}</text>\n",
-      at, top, height, top + height + 18, svg_escaped(text));
+      at, plot_top, plot_height, plot_top + plot_height + 18, svg_escaped(text));
 }
 
 // A few values are named themselves; many by round figures between them.
@@ -119,7 +120,7 @@ std::string grid(const LinePlot& plot, const Axes& axes) {
     svg += fmt::format(
         "<path d=\"M{0} {1:.1f}h{2}\" stroke=\"#ddd\"/><text x=\"{3}\" y=\"{4:.1f}\" "
         "text-anchor=\"end\">{5:g}</text>\n",
-        left, axes.py(tick), width, left - 8, axes.py(tick) + 4, tick);
+        plot_left, axes.py(tick), plot_width, plot_left - 8, axes.py(tick) + 4, tick);
   return svg;
 }
 
@@ -154,17 +155,19 @@ std::string shade(double part) {
 std::string line_plot_svg(const LinePlot& plot) {
   const Axes axes{scale_of(plot, &PlotPoint::x, plot.log_x && plot.x_names.empty()),
                   scale_of(plot, &PlotPoint::y, plot.log_y)};
-  std::string svg = head(left + width + legend, top + height + bottom, plot.title);
+  std::string svg =
+      head(plot_left + plot_width + plot_legend, plot_top + plot_height + plot_bottom, plot.title);
   svg += grid(plot, axes) + titles(plot.x_title, plot.y_title);
   std::size_t next = 0;
-  int y = top + 12;
+  int y = plot_top + 12;
   for (const PlotLine& line : plot.lines) {
     const char* colour = line.guide ? "#999" : svg_colour(next++);
     svg += drawn(line, axes, colour);
     svg += fmt::format(
         "<path d=\"M{} {}h18\" stroke=\"{}\" stroke-width=\"2\"/><text x=\"{}\" y=\"{}\">{}</text>"
         "\n",
-        left + width + 16, y - 4, colour, left + width + 40, y, svg_escaped(line.name));
+        plot_left + plot_width + 16, y - 4, colour, plot_left + plot_width + 40, y,
+        svg_escaped(line.name));
     y += 18;
   }
   return svg + "</svg>\n";
@@ -179,21 +182,21 @@ std::string heat_map_svg(const HeatMap& map) {
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  const double cell_x = static_cast<double>(width) / static_cast<double>(columns);
-  const double cell_y = static_cast<double>(height) / static_cast<double>(rows);
-  std::string svg = head(left + width + 40, top + height + bottom,
+  const double cell_x = static_cast<double>(plot_width) / static_cast<double>(columns);
+  const double cell_y = static_cast<double>(plot_height) / static_cast<double>(rows);
+  std::string svg = head(plot_left + plot_width + 40, plot_top + plot_height + plot_bottom,
                          fmt::format("{}: {}", map.title, map.value_title));
   svg += titles(map.x_title, map.y_title);
   for (std::size_t row = 0; row < rows; ++row) {
     // The first value below, as on an axis.
-    const double y = top + height - static_cast<double>(row + 1) * cell_y;
-    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 8,
+    const double y = plot_top + plot_height - static_cast<double>(row + 1) * cell_y;
+    svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", plot_left - 8,
                        y + cell_y / 2 + 4, svg_escaped(map.y_names[row]));
     for (std::size_t column = 0; column < columns; ++column) {
       const std::size_t i = row * columns + column;
       const bool none = std::isnan(map.values[i]);
       const double part = none || most <= least ? 0 : (map.values[i] - least) / (most - least);
-      const double x = left + static_cast<double>(column) * cell_x;
+      const double x = plot_left + static_cast<double>(column) * cell_x;
       svg += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
           "stroke=\"#fff\"/><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}"
@@ -204,8 +207,8 @@ std::string heat_map_svg(const HeatMap& map) {
   }
   for (std::size_t column = 0; column < columns; ++column)
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                       left + (static_cast<double>(column) + 0.5) * cell_x, top + height + 18,
-                       svg_escaped(map.x_names[column]));
+                       plot_left + (static_cast<double>(column) + 0.5) * cell_x,
+                       plot_top + plot_height + 18, svg_escaped(map.x_names[column]));
   return svg + "</svg>\n";
 }
 

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_scaling(const std::string& path, const std::string& why) {
   throw InputError{SourcePosition{path, 0, 0}, why};
 }
 
@@ -98,8 +98,9 @@ Job job_of(const ScalingSpecification& specification) {
     job.inner = scenario.layout.world_size() / scenario.layout.data_parallel;
   for (const int gpus : specification.gpus)
     if (gpus % job.inner != 0)
-      refuse(specification.path,
-             fmt::format("{} GPUs are no whole number of replicas of {} ranks", gpus, job.inner));
+      refuse_scaling(
+          specification.path,
+          fmt::format("{} GPUs are no whole number of replicas of {} ranks", gpus, job.inner));
   return job;
 }
 

@@ -115,7 +115,7 @@ std::optional<Ring> ring_of(const CollectiveEntry& entry) {
 }
 
 // Of the equation messages * alpha + bytes * gap = time, each divided by its time.
-struct Sums {
+struct WaitSums {
   double mm = 0, mb = 0, bb = 0, m = 0, b = 0;
   double least = INFINITY, most = 0;  // bytes
   std::size_t count = 0;
@@ -150,7 +150,7 @@ std::vector<CollectiveEntry> log_collectives(const Plan& plan, const RankTrack& 
 }
 
 std::optional<AlphaBeta> fit_alpha_beta(std::span<const CollectiveEntry> entries) {
-  Sums sums;
+  WaitSums sums;
   for (const CollectiveEntry& entry : entries) {
     const std::optional<Ring> ring = ring_of(entry);
     const double seconds = to_seconds(entry.done - entry.active);

@@ -16,16 +16,16 @@ namespace sim {
 namespace {
 
 constexpr int columns = 1000;
-constexpr int left = 110;
+constexpr int left_margin = 110;
 constexpr int top = 52;
 constexpr int compute_height = 12;
 constexpr int comm_height = 5;
 constexpr int row_height = 24;
 
 // Time of each ink in each column of one lane.
-class Lane {
+class InkLane {
  public:
-  explicit Lane(Duration length) : length_{std::max<std::int64_t>(1, length.count())} {}
+  explicit InkLane(Duration length) : length_{std::max<std::int64_t>(1, length.count())} {}
 
   void add(Ink ink, TimePoint begin, TimePoint end) {
     const std::int64_t from = begin.time_since_epoch().count();
@@ -62,15 +62,15 @@ class Lane {
 };
 
 // Runs of equal columns as one path per ink: a thousandth of the size of a rectangle each.
-void draw(const Lane& lane, int y, int height, std::array<std::string, ink_count>& paths) {
+void draw(const InkLane& lane, int y, int height, std::array<std::string, ink_count>& paths) {
   for (int column = 0; column < columns;) {
     const Ink ink = lane.at(column);
     int end = column + 1;
     while (end < columns && lane.at(end) == ink)
       ++end;
     if (ink != Ink::none)
-      paths[static_cast<std::size_t>(ink)] +=
-          fmt::format("M{} {}h{}v{}h-{}z", left + column, y, end - column, height, end - column);
+      paths[static_cast<std::size_t>(ink)] += fmt::format("M{} {}h{}v{}h-{}z", left_margin + column,
+                                                          y, end - column, height, end - column);
     column = end;
   }
 }
@@ -93,7 +93,7 @@ std::vector<const RankTrack*> chosen_tracks(const Timeline& timeline,
 
 std::string legend_row(int y) {
   std::string svg;
-  int x = left;
+  int x = left_margin;
   for (const InkLegend& entry : ink_legend) {
     svg += fmt::format(R"(<rect x="{}" y="{}" width="10" height="10" fill="{}"/>)", x, y - 9,
                        entry.colour);
@@ -107,7 +107,7 @@ std::string time_axis(Duration length, int y) {
   std::string svg;
   constexpr int marks = 5;
   for (int i = 0; i <= marks; ++i) {
-    const int x = left + columns * i / marks;
+    const int x = left_margin + columns * i / marks;
     svg += fmt::format(R"(<path d="M{} {}v5" stroke="#888"/>)", x, y);
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, y + 17,
                        to_text(length * i / marks));
@@ -126,22 +126,22 @@ std::string to_svg(const Plan& plan, const Timeline& timeline, const PictureOpti
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" )"
       R"(font-family="sans-serif" font-size="11"><rect width="{0}" height="{1}" fill="#fff"/>)"
       "\n<text x=\"{2}\" y=\"18\" font-size=\"14\">{3}</text>\n",
-      left + columns + 40, bottom + 28, left, svg_escaped(options.title));
+      left_margin + columns + 40, bottom + 28, left_margin, svg_escaped(options.title));
   svg += legend_row(38);
   std::array<std::string, ink_count> paths;
   for (int row = 0; row < rows; ++row) {
     const RankTrack& track = *tracks[static_cast<std::size_t>(row)];
     const Program& program = plan.program(track.rank);
-    Lane compute{length};
-    Lane communication{length};
+    InkLane compute{length};
+    InkLane communication{length};
     for (const Span& span : track.spans) {
       const bool kernel = program.stream[span.op.value] == Stream::compute;
       (kernel ? compute : communication).add(ink_of(program, span.op), span.active, span.end);
     }
     const int y = top + row * row_height;
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">stage {} x{}</text>\n",
-                       left - 8, y + compute_height, program.stage, track.represents);
-    svg += fmt::format("<path d=\"M{} {}h{}\" stroke=\"#ddd\"/>\n", left,
+                       left_margin - 8, y + compute_height, program.stage, track.represents);
+    svg += fmt::format("<path d=\"M{} {}h{}\" stroke=\"#ddd\"/>\n", left_margin,
                        y + compute_height + comm_height + 2, columns);
     draw(compute, y, compute_height, paths);
     draw(communication, y + compute_height, comm_height, paths);

@@ -8,7 +8,7 @@ namespace sim {
 namespace {
 
 // Seconds, summed over all ranks.
-struct Sums {
+struct StepSums {
   double products = 0, kernels = 0, communication = 0;
 };
 
@@ -16,7 +16,7 @@ bool is_product(OpKind kind) {
   return kind == OpKind::gemm || kind == OpKind::attention;
 }
 
-void add(const RankTrack& track, const Program& program, Sums& sums) {
+void add(const RankTrack& track, const Program& program, StepSums& sums) {
   for (const Span& span : track.spans) {
     const OpKind kind = program.kind[span.op.value];
     const double seconds = to_seconds(span.end - span.active) * track.represents;
@@ -42,7 +42,7 @@ Breakdown mean_breakdown(const Plan& plan, const Timeline& timeline) {
 }
 
 StepShares step_shares(const Plan& plan, const Timeline& timeline, const Breakdown& breakdown) {
-  Sums sums;
+  StepSums sums;
   for (const RankTrack& track : timeline.tracks)
     add(track, plan.program(track.rank), sums);
   // Meetings and servers, which are beside the timeline, are in the breakdown.

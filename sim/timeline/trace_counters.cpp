@@ -5,7 +5,7 @@
 namespace sim {
 namespace {
 
-struct Change {
+struct CounterChange {
   TimePoint at;
   std::uint32_t lane;
   std::int64_t amount;
@@ -13,10 +13,10 @@ struct Change {
 
 // Sums of the changes, lane by lane, at every instant with one; `unit` units make one of the
 // result.
-CounterSeries accumulate(std::vector<Change> changes, std::vector<std::string_view> names,
+CounterSeries accumulate(std::vector<CounterChange> changes, std::vector<std::string_view> names,
                          std::array<std::int64_t, counter_width> start, std::int64_t unit) {
   std::stable_sort(changes.begin(), changes.end(),
-                   [](const Change& a, const Change& b) { return a.at < b.at; });
+                   [](const CounterChange& a, const CounterChange& b) { return a.at < b.at; });
   CounterSeries series{std::move(names), {}};
   const auto add_point = [&](TimePoint at) {
     CounterPoint point{at, start};
@@ -67,7 +67,7 @@ CounterSeries memory_over_time(const RankTrack& track, const Program& program) {
     alive[i] = true;
     start[static_cast<std::size_t>(buffer.category)] += buffer.size.count();
   }
-  std::vector<Change> changes;
+  std::vector<CounterChange> changes;
   for (const Span& span : track.spans) {
     for (const BufferUse& use : program.buffer_uses(span.op)) {
       const Buffer& buffer = program.buffers[use.buffer.value];
@@ -91,7 +91,7 @@ CounterSeries memory_over_time(const RankTrack& track, const Program& program) {
 
 CounterSeries sending_over_time(const RankTrack& track, const Plan& plan) {
   const Program& program = plan.program(track.rank);
-  std::vector<Change> changes;
+  std::vector<CounterChange> changes;
   const auto add = [&](const Span& span, std::uint32_t lane, double bytes) {
     const double seconds = to_seconds(span.end - span.active);
     if (seconds <= 0) return;

@@ -17,10 +17,6 @@
 namespace sim {
 namespace {
 
-int as_int(std::int64_t value) {
-  return static_cast<int>(value);
-}
-
 NetworkTraits read_network(const ObjectReader& reader) {
   NetworkTraits traits;
   traits.cpu_vendor = reader.text("cpu_vendor");

@@ -40,14 +40,14 @@ int uplinks(const FabricSpec& spec, double down, double ratio, const char* of) {
 }
 
 // A description of a few bytes must not ask for all memory.
-constexpr std::int64_t most_switches = 1 << 18;
+constexpr std::int64_t most_fabric_switches = 1 << 18;
 constexpr std::int64_t most_links = 1 << 22;
 
 void check_size(const FabricSpec& spec, std::int64_t switches, std::int64_t links) {
-  if (switches > most_switches || links > most_links)
+  if (switches > most_fabric_switches || links > most_links)
     throw InputError(spec.where, fmt::format("{} switches and {} links are too many; at most {} "
                                              "and {} are supported",
-                                             switches, links, most_switches, most_links));
+                                             switches, links, most_fabric_switches, most_links));
 }
 
 // Connects children to `bundle` parallel parents: as one bundle or one by one.

@@ -9,9 +9,6 @@
 namespace sim {
 namespace {
 
-int as_int(std::int64_t value) {
-  return static_cast<int>(value);
-}
 std::string numbered(const char* word, int number) {
   return fmt::format("{} {}", word, number);
 }

@@ -62,6 +62,11 @@ struct NodeSpec {
   ImportDefaults defaults;
 };
 
+// A number that the reader has held to a range within int.
+inline int as_int(std::int64_t value) {
+  return static_cast<int>(value);
+}
+
 NodeSpec read_node(const ObjectReader& reader);
 NodeTemplate build_node(const NodeSpec& spec);
 // The last step, also for imported nodes: the port to the network. `node_limit` is what all NICs

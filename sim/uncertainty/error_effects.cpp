@@ -11,10 +11,6 @@ constexpr auto source_count = static_cast<Eigen::Index>(error_source_count);
 constexpr auto job_place = static_cast<Eigen::Index>(ErrorSource::job);
 constexpr Eigen::Index unmeasured_place = source_count;
 
-double square(double x) {
-  return x * x;
-}
-
 std::string name_of_job(const std::string& job) {
   return "job " + job;
 }
@@ -28,8 +24,8 @@ bool is_rate(const std::string& category) {
 }  // namespace
 
 ErrorEffects::ErrorEffects(const TimeErrorModel& model)
-    : job_variance_{square(model.deviation[job_place])},
-      unlike_variance_{square(model.unlike)},
+    : job_variance_{squared(model.deviation[job_place])},
+      unlike_variance_{squared(model.unlike)},
       published_{model.categories} {
   for (const auto& source : words_of(ErrorSource{}))
     names_.emplace_back(source.text);
@@ -38,7 +34,7 @@ ErrorEffects::ErrorEffects(const TimeErrorModel& model)
   mean_ = Eigen::VectorXd::Zero(effects);
   covariance_ = Eigen::MatrixXd::Zero(effects, effects);
   covariance_.diagonal().head(source_count) = model.deviation.cwiseAbs2();
-  covariance_(unmeasured_place, unmeasured_place) = square(model.unmeasured);
+  covariance_(unmeasured_place, unmeasured_place) = squared(model.unmeasured);
 }
 
 Eigen::Index ErrorEffects::place_of(const std::string& name) const {

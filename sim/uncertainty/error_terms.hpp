@@ -14,6 +14,10 @@ namespace sim {
 
 using SourceVector = Eigen::Matrix<double, static_cast<int>(error_source_count), 1>;
 
+inline double squared(double x) {
+  return x * x;
+}
+
 // Of ErrorSource::scale: per three doublings.
 double scale_coefficient(int gpus);
 // The coefficients of a job.

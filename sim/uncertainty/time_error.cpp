@@ -15,10 +15,6 @@
 namespace sim {
 namespace {
 
-double square(double x) {
-  return x * x;
-}
-
 // What one's own few runs say of a part is not believed beyond these.
 constexpr double least_anchor_factor = 0.25, most_anchor_factor = 4;
 
@@ -30,7 +26,7 @@ TimeErrors TimeErrors::anchored(const Anchor& anchor) const {
   SIM_CHECK(!anchor.runs.empty(), anchor.device);
   TimeErrors made = *this;
   for (const AnchorRun& run : anchor.runs)
-    made.effects_.observe(run.traits, run.log_error, square(model_.rest));
+    made.effects_.observe(run.traits, run.log_error, squared(model_.rest));
   if (runs_ == 0) made.first_ = anchor.runs.front().traits;
   made.runs_ += static_cast<int>(anchor.runs.size());
   return made;
@@ -57,7 +53,7 @@ TimeErrors::Moments TimeErrors::moments(const JobTraits& traits) const {
   return {.mean = effects_.mean_of_categories(traits) -
                   (runs_ > 0 ? effects_.mean_of_categories(first_) : 0),
           .variance = effects_.variance(coefficients) + effects_.unknown_variance(traits) +
-                      square(model_.rest)};
+                      squared(model_.rest)};
 }
 
 double TimeErrors::half_width(const JobTraits& traits) const {
@@ -80,7 +76,7 @@ double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobT
                                  Duration time_b) const {
   // What the two have in common falls out: the machine, the job, most categories.
   const Eigen::VectorXd difference = effects_.coefficients(a) - effects_.coefficients(b);
-  const double variance = effects_.variance(difference) + 2 * square(model_.rest) +
+  const double variance = effects_.variance(difference) + 2 * squared(model_.rest) +
                           effects_.unknown_variance(a, b) + effects_.unknown_variance(b, a);
   return normal_below(std::log(to_seconds(time_b) / to_seconds(time_a)) / std::sqrt(variance));
 }

@@ -29,14 +29,14 @@ AblationColumn column_without(Mechanism mechanism, std::span<const MeasuredSet* 
   return column;
 }
 
-std::string percent(std::optional<double> value) {
+std::string bare_percent(std::optional<double> value) {
   return value ? fmt::format("{:.1f}", *value * 100) : "-";
 }
 
 // "median / p90 / worst"
 std::string errors_of(const SetScore& score) {
-  return fmt::format("{} / {} / {}", percent(score.median_abs_error), percent(score.p90_abs_error),
-                     percent(score.worst_abs_error));
+  return fmt::format("{} / {} / {}", bare_percent(score.median_abs_error),
+                     bare_percent(score.p90_abs_error), bare_percent(score.worst_abs_error));
 }
 
 std::string_view heading(const AblationColumn& column) {

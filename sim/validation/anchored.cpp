@@ -111,7 +111,7 @@ double median_of(const std::vector<double>& values) {
   return quantile(values, 0.5);
 }
 
-GridCell percent(double share) {
+GridCell percent_cell(double share) {
   return {fmt::format("{:.1f} %", 100 * share), fmt::format("{:.3f}", 100 * share)};
 }
 
@@ -119,11 +119,11 @@ std::vector<GridCell> line(const std::string& name, std::size_t groups, const An
   return {name,
           std::to_string(groups),
           std::to_string(of.rows),
-          percent(median_of(of.without)),
-          percent(median_of(of.with)),
-          percent(median_of(of.half_width_without)),
-          percent(median_of(of.half_width_with)),
-          percent(static_cast<double>(of.held) / of.rows)};
+          percent_cell(median_of(of.without)),
+          percent_cell(median_of(of.with)),
+          percent_cell(median_of(of.half_width_without)),
+          percent_cell(median_of(of.half_width_with)),
+          percent_cell(static_cast<double>(of.held) / of.rows)};
 }
 
 // Every row alike.

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t most_bytes = std::size_t{16} << 20;
 constexpr std::size_t most_records = 200'000;
-constexpr std::size_t most_problems = 20;
 
 class Scanner {
  public:
@@ -126,7 +125,7 @@ std::vector<Problem> header_problems(const std::vector<CsvField>& header, const 
       problems.push_back({where, fmt::format("column {} has no name", i + 1), {}});
     else if (std::any_of(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(i), same))
       problems.push_back({where, fmt::format("two columns are named '{}'", header[i].text), {}});
-    if (problems.size() == most_problems) break;
+    if (problems.size() == most_table_problems) break;
   }
   return problems;
 }
@@ -162,7 +161,7 @@ CsvTable CsvTable::parse(std::string_view text, std::string name, Misfits misfit
   std::vector<Problem> problems = header_problems(table.header_, table.name_);
   const bool tolerant = misfits == Misfits::set_aside;
   if (tolerant) scanner.skip_empty_lines();
-  while (!scanner.at_end() && problems.size() < most_problems) {
+  while (!scanner.at_end() && problems.size() < most_table_problems) {
     std::vector<CsvField> record = scanner.record();
     if (table.records_.size() + table.misfits_.size() == most_records)
       throw InputError{SourcePosition{table.name_, record.front().line, 0},

@@ -14,6 +14,8 @@
 
 namespace sim {
 
+inline constexpr std::size_t most_table_problems = 20;  // that one error lists
+
 // `text` as a field: in quotes where it holds a comma, a quote or a line end.
 std::string csv_cell(std::string_view text);
 

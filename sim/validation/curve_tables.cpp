@@ -5,16 +5,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "sim/validation/cell_text.hpp"
 #include "sim/validation/curves.hpp"
 
 namespace sim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string percent(std::optional<double> value) {
-  return value ? fmt::format("{:.1f}%", *value * 100) : "-";
-}
 
 std::string stem(const std::string& cluster) {
   const std::size_t begin = cluster.rfind('/') + 1;
@@ -94,7 +91,8 @@ std::string curve_table(std::span<const CurveResult> results) {
     text += fmt::format("{:<34}{:<16}{:>6}{:>6}  {:<18}{:>8}{:>9}{:>10}\n", result.curve.id,
                         result.curve.op, result.curve.nodes, result.curve.gpus,
                         result.cluster.empty() ? "-" : stem(result.cluster), result.points,
-                        percent(result.median_abs_error), percent(result.median_large_abs_error));
+                        percent_text(result.median_abs_error),
+                        percent_text(result.median_large_abs_error));
     if (!result.skipped.empty()) text += fmt::format("  skipped: {}\n", result.skipped);
   }
   return text + summary(results);
@@ -109,8 +107,8 @@ std::string curve_markdown(std::span<const CurveResult> results) {
         result.skipped.empty() ? stem(result.cluster) : "skipped: " + result.skipped;
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", cell(result.curve.id),
                         cell(result.curve.op), result.curve.nodes, result.curve.gpus, cell(cluster),
-                        result.points, percent(result.median_abs_error),
-                        percent(result.median_large_abs_error));
+                        result.points, percent_text(result.median_abs_error),
+                        percent_text(result.median_large_abs_error));
   }
   return text + "\n" + summary(results);
 }

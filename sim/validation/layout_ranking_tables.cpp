@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "sim/validation/cell_text.hpp"
 #include "sim/validation/csv.hpp"
 #include "sim/validation/layout_ranking.hpp"
 
@@ -16,14 +17,10 @@ std::string rank_text(std::optional<int> rank) {
   return rank ? fmt::format("{}", *rank) : std::string{"-"};
 }
 
-std::string percent(std::optional<double> value) {
-  return value ? fmt::format("{:.1f}%", *value * 100) : std::string{"-"};
-}
-
 // Of our first: how much slower than the fastest, as measured; or that it ran out of memory, and of
 // the next that ran.
 std::string first_text(bool fails, std::optional<double> behind) {
-  return fails ? fmt::format("OOM, {}", percent(behind)) : percent(behind);
+  return fails ? fmt::format("OOM, {}", percent_text(behind)) : percent_text(behind);
 }
 
 std::string summary(std::span<const GroupRank> ranks) {
@@ -48,11 +45,11 @@ std::vector<std::string> cells_of(const GroupRank& group) {
           fmt::format("{}", group.ran),
           rank_text(group.rank),
           first_text(group.first_fails, group.first_behind),
-          percent(group.favourites_behind),
-          margin ? percent(margin->margin) : "-",
+          percent_text(group.favourites_behind),
+          margin ? percent_text(margin->margin) : "-",
           margin ? rank_text(margin->rank) : "-",
           margin ? first_text(margin->first_fails, margin->first_behind) : "-",
-          margin ? percent(margin->favourites_behind) : "-"};
+          margin ? percent_text(margin->favourites_behind) : "-"};
 }
 
 constexpr std::array heads{"layouts", "ran",   "rank",   "first",     "best of 3",

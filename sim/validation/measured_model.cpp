@@ -35,7 +35,7 @@ constexpr Family like_llama(std::string_view in_name, Biases biases = Biases::no
 }
 constexpr Family gpt = like_gpt("gpt", 0.1);
 constexpr Family llama = like_llama("llama");
-constexpr std::array families{
+constexpr std::array model_families{
     llama,
     like_llama("mistral"),
     like_llama("mixtral"),
@@ -64,7 +64,7 @@ void refuse_others(const std::string& model) {
 
 // A name that tells no family: a plain MLP is 4 wide by convention, a gated one is not.
 const Family& family_of(const std::string& model, std::int64_t hidden, std::int64_t feed_forward) {
-  for (const Family& family : families)
+  for (const Family& family : model_families)
     if (contains(model, family.in_name)) return family;
   return feed_forward == 4 * hidden ? gpt : llama;
 }

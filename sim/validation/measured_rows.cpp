@@ -12,10 +12,9 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_problems = 20;
 constexpr double gib = 1024.0 * 1024 * 1024;
 
-constexpr std::array columns{
+constexpr std::array row_columns{
     RunColumn{"use"},
     RunColumn{"row_id", CellKind::text, true},
     RunColumn{"source"},
@@ -100,7 +99,7 @@ class RunReader {
       MeasuredRow row = row_of(record);
       if (!problems_.empty()) set_aside(record.front().line, row);
       rows.push_back(std::move(row));
-      if (refused_.size() >= most_problems) break;
+      if (refused_.size() >= most_table_problems) break;
     }
     for (const Problem& misfit : table_.misfits()) {
       MeasuredRow row;
@@ -137,7 +136,7 @@ class RunReader {
 
   void find_columns() {
     std::vector<std::string_view> names, required;
-    for (const RunColumn& column : columns) {
+    for (const RunColumn& column : row_columns) {
       names.push_back(column.name);
       if (column.required) required.push_back(column.name);
     }
@@ -153,8 +152,8 @@ class RunReader {
     if (!problems.empty()) throw InputError{std::move(problems)};
     table_.check_columns(names, required);
     for (const CsvField& field : table_.header()) {
-      const auto column = std::ranges::find(columns, field.text, &RunColumn::name);
-      kinds_.push_back(column == columns.end() ? CellKind::text : column->kind);
+      const auto column = std::ranges::find(row_columns, field.text, &RunColumn::name);
+      kinds_.push_back(column == row_columns.end() ? CellKind::text : column->kind);
     }
   }
 
@@ -303,11 +302,11 @@ std::optional<double> RunCells::real(std::string_view column) const {
 }
 
 std::span<const RunColumn> run_columns() {
-  return columns;
+  return row_columns;
 }
 
 bool is_run_column(std::string_view name) {
-  return std::ranges::find(columns, name, &RunColumn::name) != columns.end();
+  return std::ranges::find(row_columns, name, &RunColumn::name) != row_columns.end();
 }
 
 std::vector<MeasuredRow> read_runs(const CsvTable& table, BadRows bad, const RowContext& context) {

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string percent(std::optional<double> value) {
+std::string two_place_percent(std::optional<double> value) {
   return value ? fmt::format("{:.2f}%", *value * 100) : fmt::format("-");
 }
 
@@ -23,7 +23,8 @@ PeerText text_of(const PeerResult& result) {
   const PeerFigures& peer = result.peer;
   const OwnScore& own = result.own;
   const auto pair = [](std::optional<double> theirs, std::optional<double> ours) {
-    return theirs ? fmt::format("{}, {}", percent(theirs), percent(ours)) : fmt::format("-");
+    return theirs ? fmt::format("{}, {}", two_place_percent(theirs), two_place_percent(ours))
+                  : fmt::format("-");
   };
   PeerText text;
   text.rows = peer.set.empty() ? peer.rows : fmt::format("{}, {}", peer.set, peer.rows);
@@ -34,7 +35,7 @@ PeerText text_of(const PeerResult& result) {
   };
   text.rank = rank(peer.rank_correlation);
   if (peer.rank_correlation) text.rank += ", " + rank(own.rank_correlation);
-  text.loss = percent(own.favourite_loss);
+  text.loss = two_place_percent(own.favourite_loss);
   return text;
 }
 

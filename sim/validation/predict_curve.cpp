@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t smallest = 1024;                 // below it a time is all latency
 constexpr std::int64_t large = std::int64_t{64} << 20;  // above it, all bandwidth
 
-struct Machine {
+struct CurveMachine {
   std::string_view gpu;     // lower case, as it stands in the column
   double gbps;              // of all NICs of a node
   std::string_view fabric;  // a word of the fabric, lower case; empty: none of the words below it
@@ -27,35 +27,36 @@ struct Machine {
 };
 
 // "gb200" before "b200", which it holds; the fabrics with a word before those without.
-constexpr std::array machines{
-    Machine{"gb200", 3200, "nvl72", "topologies/gb200-nvl72.yaml"},  // as some list its 4 x 400
-    Machine{"gb200", 1600, "nvl72", "topologies/gb200-nvl72.yaml"},
-    Machine{"gb300", 3200, "nvl72", "topologies/gb300-nvl72.yaml"},
-    Machine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
-    Machine{"a100", 1600, "roce", "topologies/oci-a100.yaml"},
-    Machine{"a100", 1600, "", "topologies/dgx-a100-80.yaml"},
-    Machine{"h100", 3200, "efa", "topologies/aws-p5.yaml"},
-    Machine{"h100", 1600, "tcpxo", "topologies/gcp-a3-mega.yaml"},
-    Machine{"h100", 800, "tcpx", "topologies/gcp-a3-high.yaml"},
-    Machine{"h100", 3200, "roce", "topologies/h100-roce.yaml"},
-    Machine{"h100", 3200, "", "topologies/dgx-h100.yaml"},
-    Machine{"h200", 3200, "efa", "topologies/aws-p5en.yaml"},
-    Machine{"h200", 3200, "different sockets", "validation/machines/h200-roce-apart.yaml"},
-    Machine{"h200", 3200, "roce", "topologies/h200-roce.yaml"},
-    Machine{"h200", 3200, "", "topologies/dgx-h200.yaml"},
-    Machine{"b200", 3200, "efa", "topologies/aws-p6-b200.yaml"},
-    Machine{"b200", 3200, "(a4)", "topologies/gcp-a4.yaml"},
-    Machine{"b200", 3200, "roce", "topologies/b200-roce.yaml"},
-    Machine{"b200", 3200, "", "topologies/dgx-b200.yaml"},
-    Machine{"b300", 6400, "", "topologies/dgx-b300.yaml"},
-    Machine{"v100", 100, "efa", "topologies/cloud-v100-100g.yaml"},
-    Machine{"mi300x", 3200, "", "topologies/mi300x-8.yaml"},
-    Machine{"mi325x", 3200, "", "topologies/mi325x-8.yaml"},
-    Machine{"mi355x", 3200, "", "topologies/mi355x-8.yaml"},
+constexpr std::array curve_machines{
+    CurveMachine{"gb200", 3200, "nvl72",
+                 "topologies/gb200-nvl72.yaml"},  // as some list its 4 x 400
+    CurveMachine{"gb200", 1600, "nvl72", "topologies/gb200-nvl72.yaml"},
+    CurveMachine{"gb300", 3200, "nvl72", "topologies/gb300-nvl72.yaml"},
+    CurveMachine{"a100", 400, "efa", "topologies/aws-p4d.yaml"},
+    CurveMachine{"a100", 1600, "roce", "topologies/oci-a100.yaml"},
+    CurveMachine{"a100", 1600, "", "topologies/dgx-a100-80.yaml"},
+    CurveMachine{"h100", 3200, "efa", "topologies/aws-p5.yaml"},
+    CurveMachine{"h100", 1600, "tcpxo", "topologies/gcp-a3-mega.yaml"},
+    CurveMachine{"h100", 800, "tcpx", "topologies/gcp-a3-high.yaml"},
+    CurveMachine{"h100", 3200, "roce", "topologies/h100-roce.yaml"},
+    CurveMachine{"h100", 3200, "", "topologies/dgx-h100.yaml"},
+    CurveMachine{"h200", 3200, "efa", "topologies/aws-p5en.yaml"},
+    CurveMachine{"h200", 3200, "different sockets", "validation/machines/h200-roce-apart.yaml"},
+    CurveMachine{"h200", 3200, "roce", "topologies/h200-roce.yaml"},
+    CurveMachine{"h200", 3200, "", "topologies/dgx-h200.yaml"},
+    CurveMachine{"b200", 3200, "efa", "topologies/aws-p6-b200.yaml"},
+    CurveMachine{"b200", 3200, "(a4)", "topologies/gcp-a4.yaml"},
+    CurveMachine{"b200", 3200, "roce", "topologies/b200-roce.yaml"},
+    CurveMachine{"b200", 3200, "", "topologies/dgx-b200.yaml"},
+    CurveMachine{"b300", 6400, "", "topologies/dgx-b300.yaml"},
+    CurveMachine{"v100", 100, "efa", "topologies/cloud-v100-100g.yaml"},
+    CurveMachine{"mi300x", 3200, "", "topologies/mi300x-8.yaml"},
+    CurveMachine{"mi325x", 3200, "", "topologies/mi325x-8.yaml"},
+    CurveMachine{"mi355x", 3200, "", "topologies/mi355x-8.yaml"},
 };
 constexpr std::array<std::string_view, 3> other_fabrics{"efa", "tcpx", "nvl72"};
 
-bool fits_fabric(const Machine& machine, const std::string& fabric) {
+bool fits_fabric(const CurveMachine& machine, const std::string& fabric) {
   if (!machine.fabric.empty()) return contains(fabric, machine.fabric);
   return std::none_of(other_fabrics.begin(), other_fabrics.end(),
                       [&](std::string_view word) { return contains(fabric, word); });
@@ -63,7 +64,7 @@ bool fits_fabric(const Machine& machine, const std::string& fabric) {
 
 // NVL72 racks, whatever joins them but EFA and TCPX; a job on one of them uses no NIC. The NICs are
 // those of a tray, or of all trays that a node of the table has.
-bool fits_rack(const Machine& machine, const Curve& curve, const std::string& fabric) {
+bool fits_rack(const CurveMachine& machine, const Curve& curve, const std::string& fabric) {
   constexpr int tray = 4, rack = 72;
   if (contains(fabric, "efa") || contains(fabric, "tcpx")) return false;
   if (curve.gpus <= rack) return true;
@@ -73,7 +74,7 @@ bool fits_rack(const Machine& machine, const Curve& curve, const std::string& fa
          0.02 * machine.gbps;
 }
 
-std::string rack_file(const Machine& machine, const std::string& fabric) {
+std::string rack_file(const CurveMachine& machine, const std::string& fabric) {
   const bool infiniband = contains(fabric, "infiniband") || contains(fabric, "quantum");
   return infiniband && machine.gpu == "gb200" ? "validation/machines/gb200-nvl72-ib.yaml"
                                               : std::string{machine.file};
@@ -83,7 +84,7 @@ std::string cluster_of(const Curve& curve) {
   const std::string gpu = lower_case(curve.gpu);
   const std::string fabric = lower_case(curve.fabric);
   const int per_node = curve.gpus / curve.nodes;
-  for (const Machine& machine : machines) {
+  for (const CurveMachine& machine : curve_machines) {
     if (!contains(gpu, machine.gpu) || contains(gpu, fmt::format("g{}", machine.gpu))) continue;
     const bool rack = machine.fabric == "nvl72";
     if (curve.nodes == 1 && (machine.fabric.empty() || rack)) return std::string{machine.file};

@@ -12,8 +12,6 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_problems = 20;
-
 constexpr std::array<std::string_view, 18> point_columns{
     "run_id",    "op",          "gpu",         "nodes",
     "gpus",      "dtype",       "size_bytes",  "time_us",
@@ -50,7 +48,7 @@ class Problems {
   explicit Problems(const CsvTable& table) : table_{table} {}
 
   void report(const CsvField& field, std::string what) {
-    if (problems_.size() < most_problems)
+    if (problems_.size() < most_table_problems)
       problems_.push_back(
           {SourcePosition{table_.name(), field.line, field.column}, std::move(what), {}});
   }

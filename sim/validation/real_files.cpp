@@ -5,16 +5,13 @@
 
 #include "sim/report/numbers.hpp"
 #include "sim/validation/csv.hpp"
+#include "sim/validation/json_cell.hpp"
 #include "sim/validation/real_tables.hpp"
 
 namespace sim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json number_or_null(std::optional<double> value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json json_of(const Breakdown& parts) {
   Json json;

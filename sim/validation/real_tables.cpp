@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/validation/cell_text.hpp"
+
 namespace sim {
 namespace {
 
@@ -13,9 +15,6 @@ double in_ms(Duration time) {
 }
 double in_mib(Bytes bytes) {
   return static_cast<double>(bytes.count()) / (1024.0 * 1024);
-}
-std::string percent(std::optional<double> value) {
-  return value ? fmt::format("{:.1f}%", *value * 100) : "-";
 }
 std::string figure(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
@@ -136,7 +135,7 @@ std::string verdict(const RealResult& result) {
   std::string text = fmt::format("{} of {} scenarios measured", score.scored, score.rows);
   if (score.scored == 0) return text + '\n';
   text += fmt::format("; step time: median error {}, worst {} ({}), bias {:+.1f}%\n",
-                      percent(score.median_step_error), percent(score.worst_step_error),
+                      percent_text(score.median_step_error), percent_text(score.worst_step_error),
                       score.worst_row, score.bias * 100);
   if (score.drift)
     text += fmt::format(
@@ -149,7 +148,7 @@ std::string verdict(const RealResult& result) {
     text += fmt::format("drift of the machine since its calibration: not taken out: {}\n",
                         result.without_drift);
   text += fmt::format("memory: worst error {}; same operators, order and bytes: {} of {}\n",
-                      percent(score.worst_memory_error), score.same_work, score.scored);
+                      percent_text(score.worst_memory_error), score.same_work, score.scored);
   return text;
 }
 

@@ -25,7 +25,7 @@ struct Part {
 };
 
 // Longer names first: "gb200" holds "b200". A remark keeps "h20" from "h200".
-constexpr std::array parts{
+constexpr std::array gpu_parts{
     Part{"gb300", 288, ""},
     Part{"gb300", 279, ""},
     Part{"b300", 288, ""},
@@ -135,7 +135,7 @@ const Part& part_of(const RunCells& cells) {
   if (!memory) memory = memory_in(gpu);
   const Form form = contains(gpu, "pcie") ? Form::pcie : Form::module;
   const Part* best = nullptr;
-  for (const Part& part : parts) {
+  for (const Part& part : gpu_parts) {
     if (!contains(gpu, part.gpu) || part.form != form) continue;
     const bool pair = contains(gpu, "nvl-") || contains(gpu, " nvl");
     if (pair && !contains(part.gpu, " nvl")) break;

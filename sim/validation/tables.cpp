@@ -5,16 +5,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/validation/cell_text.hpp"
 #include "sim/validation/csv.hpp"
+#include "sim/validation/json_cell.hpp"
 
 namespace sim {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string percent(std::optional<double> value) {
-  return value ? fmt::format("{:.1f}%", *value * 100) : "-";
-}
 
 struct RowText {
   std::string id, use, predicted, measured, error, memory, fits;
@@ -46,22 +44,19 @@ std::string score_line(const SetScore& score) {
   if (score.unreadable > 0) text += fmt::format(", {} of them unreadable", score.unreadable);
   if (score.scored > 0) {
     text += fmt::format("; absolute error: average {}, median {}, p90 {}, worst {}",
-                        percent(score.average_abs_error), percent(score.median_abs_error),
-                        percent(score.p90_abs_error), percent(score.worst_abs_error));
+                        percent_text(score.average_abs_error), percent_text(score.median_abs_error),
+                        percent_text(score.p90_abs_error), percent_text(score.worst_abs_error));
     if (score.rank_correlation)
       text += fmt::format("; rank correlation {:.3f}", *score.rank_correlation);
   }
   if (score.memory_scored > 0)
     text += fmt::format("; memory of {}: median error {}, worst {}", score.memory_scored,
-                        percent(score.median_memory_error), percent(score.worst_memory_error));
+                        percent_text(score.median_memory_error),
+                        percent_text(score.worst_memory_error));
   if (score.fits_told > 0)
     text +=
         fmt::format("; fits predicted correctly for {} of {}", score.fits_right, score.fits_told);
   return text;
-}
-
-Json number_or_null(std::optional<double> value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 Json json_of(const SetResult& result) {
@@ -155,9 +150,9 @@ std::string validation_markdown(std::span<const SetResult> results) {
     const SetScore& score = result.score;
     text +=
         fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", result.set.name, score.rows,
-                    score.scored, score.skipped, percent(score.average_abs_error),
-                    percent(score.median_abs_error), percent(score.p90_abs_error),
-                    percent(score.worst_abs_error),
+                    score.scored, score.skipped, percent_text(score.average_abs_error),
+                    percent_text(score.median_abs_error), percent_text(score.p90_abs_error),
+                    percent_text(score.worst_abs_error),
                     score.rank_correlation ? fmt::format("{:.3f}", *score.rank_correlation) : "-");
   }
   for (const SetResult& result : results) {

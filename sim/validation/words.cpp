@@ -70,16 +70,16 @@ bool is_set(const std::string& name, const RunCells& cells) {
   return contains(name, ".") ? cells.keys.contains(name) : !is_open_cell(cells[name]);
 }
 
-WordCondition read_condition(const std::string& columns, const ValueReader& value) {
+WordCondition read_condition(const std::string& listed, const ValueReader& value) {
   WordCondition condition;
-  std::istringstream names{columns};
+  std::istringstream names{listed};
   for (std::string name; names >> name;)
     condition.columns.push_back(name);
   condition.pattern = value.text();
   const bool column_is_known = std::ranges::all_of(condition.columns, [](const std::string& name) {
     return contains(name, ".") ? problem_of_key(name).empty() : is_run_column(name);
   });
-  if (!column_is_known) value.problem(fmt::format("there is no column '{}'", columns));
+  if (!column_is_known) value.problem(fmt::format("there is no column '{}'", listed));
   const std::size_t at = condition.pattern.find(at_least);
   if (at != std::string::npos && !version_behind(condition.pattern, at_least))
     value.problem("needs a version, such as 2.3, behind '>='");
@@ -89,12 +89,12 @@ WordCondition read_condition(const std::string& columns, const ValueReader& valu
 WordRule read_rule(const ObjectReader& in) {
   WordRule rule;
   const ObjectReader when = in.object("when"), set = in.object("set");
-  for (const std::string& columns : when.keys()) {
-    const ValueReader value = when.at(columns);
-    if (!value.is_list()) rule.when.push_back(read_condition(columns, value));
+  for (const std::string& listed : when.keys()) {
+    const ValueReader value = when.at(listed);
+    if (!value.is_list()) rule.when.push_back(read_condition(listed, value));
     if (value.is_list())
       for (const ValueReader& item : value.list())
-        rule.when.push_back(read_condition(columns, item));
+        rule.when.push_back(read_condition(listed, item));
   }
   for (const std::string& name : set.keys()) {
     const ValueReader value = set.at(name);

@@ -12,14 +12,11 @@
 #include "ui/choose/open_layout.hpp"
 #include "ui/core/csv.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/core/words.hpp"
 #include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
-
-QString of(const std::string& text) {
-  return QString::fromStdString(text);
-}
 
 QLabel* note(const QString& accessible_name) {
   auto* label = new QLabel;
@@ -41,7 +38,8 @@ QString ChoosePane::all_of(const std::vector<sim::Problem>& problems) {
   QStringList lines;
   for (sim::Problem problem : problems) {
     problem.source_line.clear();
-    lines << (problem.where.file == "--set" ? of(problem.what) : of(sim::to_text(problem)));
+    lines << (problem.where.file == "--set" ? to_qstring(problem.what)
+                                            : to_qstring(sim::to_text(problem)));
   }
   return lines.join('\n');
 }
@@ -243,7 +241,8 @@ std::vector<LayoutRow> ChoosePane::rows_of(Rows which) const {
 
 void ChoosePane::refresh_rows() {
   std::vector<LayoutRow> rows = rows_of(static_cast<Rows>(which_->currentIndex()));
-  count_->setText(rows.empty() ? QString{} : tr("%1 layouts").arg(of(sim::grouped(rows.size()))));
+  count_->setText(rows.empty() ? QString{}
+                               : tr("%1 layouts").arg(to_qstring(sim::grouped(rows.size()))));
   csv_->setEnabled(!rows.empty());
   table_->set_rows(search_.searched(), std::move(rows));
   if (chosen_) table_->select(chosen_->index);
@@ -268,9 +267,9 @@ void ChoosePane::refresh_layout() {
     layout_->show(facts, known(other), other ? reference_name(*other) : QString{},
                   same_index(pinned_, *chosen_));
   else
-    layout_->show_waiting(
-        of(sim::describe(sim::outline(search_.searched()->search, *chosen_),
-                         search_.searched()->search.specification().workload.cluster.node_gpus())));
+    layout_->show_waiting(to_qstring(
+        sim::describe(sim::outline(search_.searched()->search, *chosen_),
+                      search_.searched()->search.specification().workload.cluster.node_gpus())));
   if (missing.empty()) Q_EMIT settled_changed();
 }
 

@@ -2,16 +2,9 @@
 #include "sim/report/numbers.hpp"
 #include "ui/choose/choose_pane.hpp"
 #include "ui/choose/open_layout.hpp"
+#include "ui/core/words.hpp"
 
 namespace ui {
-namespace {
-
-QString of(const std::string& text) {
-  return QString::fromStdString(text);
-}
-
-}  // namespace
-
 void ChoosePane::refresh_state() {
   const bool running = search_.running();
   const bool has_scenario = session_.result() != nullptr;
@@ -68,7 +61,7 @@ void ChoosePane::show_end() {
     choose(result_->favourite()->evaluation);
   }
   if (result_ && !result_->nothing_fits.empty()) {
-    problem_->setText(of(result_->nothing_fits));
+    problem_->setText(to_qstring(result_->nothing_fits));
     problem_->show();
   }
   Q_EMIT settled_changed();
@@ -81,20 +74,20 @@ void ChoosePane::refresh_progress() {
   const double rate = progress.seconds > 0 ? static_cast<double>(decided) / progress.seconds : 0;
   QStringList lines;
   lines << tr("%1 of %2 layouts decided")
-               .arg(of(sim::grouped(decided)), of(sim::grouped(counts.legal)));
+               .arg(to_qstring(sim::grouped(decided)), to_qstring(sim::grouped(counts.legal)));
   lines << tr("%1 simulated, %2 do not fit")
-               .arg(of(sim::grouped(counts.simulated)),
-                    of(sim::grouped(counts.too_large + counts.too_large_by_bound)));
+               .arg(to_qstring(sim::grouped(counts.simulated)),
+                    to_qstring(sim::grouped(counts.too_large + counts.too_large_by_bound)));
   if (search_.running() && rate > 0)
     lines << tr("%1 s so far, %2 layouts/s")
                  .arg(progress.seconds, 0, 'f', 1)
-                 .arg(of(sim::significant(rate)));
+                 .arg(to_qstring(sim::significant(rate)));
   else if (rate > 0)
     lines << tr("%1 after %2 s, %3 layouts/s")
                  .arg(result_ && result_->complete ? tr("done") : tr("stopped"))
                  .arg(progress.seconds, 0, 'f', 1)
-                 .arg(of(sim::significant(rate)));
-  lines << (progress.best ? tr("best %1").arg(of(sim::precise(progress.best->step_time)))
+                 .arg(to_qstring(sim::significant(rate)));
+  lines << (progress.best ? tr("best %1").arg(to_qstring(sim::precise(progress.best->step_time)))
                           : tr("best: none yet"));
   progress_->setText(lines.join('\n'));
   progress_->show();

@@ -14,17 +14,14 @@
 #include <QTabWidget>
 #include <QVBoxLayout>
 
+#include "ui/core/words.hpp"
 #include "ui/core/write_file.hpp"
 
 namespace ui {
 namespace {
 
-QString of(const std::string& text) {
-  return QString::fromStdString(text);
-}
-
 QPlainTextEdit* text_view(const std::string& text, const QString& accessible_name) {
-  auto* view = new QPlainTextEdit{of(text)};
+  auto* view = new QPlainTextEdit{to_qstring(text)};
   view->setReadOnly(true);
   view->setLineWrapMode(QPlainTextEdit::NoWrap);
   view->setTabChangesFocus(true);
@@ -40,7 +37,7 @@ ExportDialog::ExportDialog(const sim::Scenario& scenario, sim::Target target, QW
       scenario_{scenario},
       target_{target},
       exported_{sim::export_scenario(scenario, target, {})} {
-  setWindowTitle(tr("Export for %1").arg(of(std::string{sim::word(target)})));
+  setWindowTitle(tr("Export for %1").arg(to_qstring(std::string{sim::word(target)})));
   resize(760, 560);
   auto* column = new QVBoxLayout{this};
   QWidget* text = text_view(exported_.text, tr("The file"));
@@ -61,7 +58,7 @@ ExportDialog::ExportDialog(const sim::Scenario& scenario, sim::Target target, QW
     notes->setWordWrap(true);
     notes->setAccessibleName(label->text());
     for (const sim::Note& note : exported_.notes)
-      notes->addItem(of(note.key + ": " + note.what));
+      notes->addItem(to_qstring(note.key + ": " + note.what));
     column->addWidget(notes, 1);
   }
   auto* buttons = new QDialogButtonBox{QDialogButtonBox::Close};
@@ -70,7 +67,7 @@ ExportDialog::ExportDialog(const sim::Scenario& scenario, sim::Target target, QW
   column->addWidget(buttons);
   connect(save_button, &QPushButton::clicked, this, &ExportDialog::save);
   connect(copy_button, &QPushButton::clicked, this,
-          [this] { QApplication::clipboard()->setText(of(exported_.text)); });
+          [this] { QApplication::clipboard()->setText(to_qstring(exported_.text)); });
   connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
 }
 

@@ -10,7 +10,7 @@
 namespace ui {
 namespace {
 
-constexpr int pause_ms = 250;
+constexpr int editor_pause_ms = 250;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ EditorPane::EditorPane(Session& session, QWidget* parent)
   setLineWrapMode(QPlainTextEdit::NoWrap);
   setTabChangesFocus(true);
   typed_.setSingleShot(true);
-  typed_.setInterval(pause_ms);
+  typed_.setInterval(editor_pause_ms);
   connect(this, &QPlainTextEdit::textChanged, this, [this] { typed_.start(); });
   connect(&typed_, &QTimer::timeout, this, [this] { session_.edit(toPlainText().toStdString()); });
   connect(&session_, &Session::opened, this, &EditorPane::load);

@@ -26,7 +26,7 @@ namespace {
 
 // A slider's position is 100 log10 of the factor: 0.1 to 10.
 constexpr int scale_steps = 100;
-constexpr int pause_ms = 200;  // before legal values are looked for
+constexpr int knob_pause_ms = 200;  // before legal values are looked for
 
 // The parameters that are in sight from the start.
 constexpr std::array<std::string_view, 5> in_sight{
@@ -88,7 +88,7 @@ KnobPane::KnobPane(Session& session, QWidget* parent) : QWidget{parent}, session
   outer->addWidget(scroll_);
 
   pause_.setSingleShot(true);
-  pause_.setInterval(pause_ms);
+  pause_.setInterval(knob_pause_ms);
   connect(&pause_, &QTimer::timeout, this, &KnobPane::find_legal);
   for (const ChoiceKnob& knob : choice_knobs())
     choices_.push_back({&knob, nullptr, {}, nullptr, {}});

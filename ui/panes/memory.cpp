@@ -16,7 +16,8 @@ namespace ui {
 namespace {
 
 constexpr int legend_width = 190;
-constexpr int left_axis = 132;  // as wide as the timeline's gutter, so that both have one time axis
+constexpr int memory_left_axis =
+    132;  // as wide as the timeline's gutter, so that both have one time axis
 constexpr double mib_per_gib = 1024;
 
 }  // namespace
@@ -41,8 +42,8 @@ QColor MemoryPane::colour_of(std::size_t category) const {
 MemoryPane::Places MemoryPane::places() const {
   const int bottom = height() - 6;
   const int legend_left = width() - legend_width;
-  return {QRect{8, 10, left_axis - 16, bottom - 10},
-          QRect{left_axis, 10, legend_left - left_axis - 12, bottom - 10},
+  return {QRect{8, 10, memory_left_axis - 16, bottom - 10},
+          QRect{memory_left_axis, 10, legend_left - memory_left_axis - 12, bottom - 10},
           QRect{legend_left, 6, legend_width - 6, bottom - 6}};
 }
 

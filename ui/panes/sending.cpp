@@ -9,9 +9,9 @@
 namespace ui {
 namespace {
 
-constexpr int left_axis = 132;  // as the timeline's gutter
+constexpr int sending_left_axis = 132;  // as the timeline's gutter
 constexpr double mb_per_gb = 1000;
-constexpr double margin = 1.06;  // above the highest value
+constexpr double head_room = 1.06;  // above the highest value
 constexpr std::array inks{sim::Ink::tensor, sim::Ink::data, sim::Ink::pipeline};
 
 }  // namespace
@@ -57,19 +57,20 @@ void SendingPane::paintEvent(QPaintEvent*) {
                                        : tr("What is sent appears with the first forecast."));
     return;
   }
-  const QRect area{left_axis, 10, width() - left_axis - 208, height() - 20};
+  const QRect area{sending_left_axis, 10, width() - sending_left_axis - 208, height() - 20};
   painter.fillRect(area, theme.panel);
-  const double top = margin * static_cast<double>(highest(series_)) / mb_per_gb;
+  const double top = head_room * static_cast<double>(highest(series_)) / mb_per_gb;
   const auto colour = [&](std::size_t which) {
     return theme.ink[static_cast<std::size_t>(inks[which])];
   };
   const std::vector<std::size_t> used = used_values(series_);
   StackedChart{series_, window_, mb_per_gb, 0, top}.paint(painter, area, used, colour);
   painter.setPen(theme.text);
-  const double line = area.bottom() - area.height() / margin;
-  painter.drawText(QRectF{8, line - 10, left_axis - 16.0, 20}, Qt::AlignRight | Qt::AlignVCenter,
-                   QString{"%1 GB/s"}.arg(top / margin, 0, 'f', 1));
-  painter.drawText(QRect{8, area.bottom() - 18, left_axis - 16, 20}, Qt::AlignRight, "0");
+  const double line = area.bottom() - area.height() / head_room;
+  painter.drawText(QRectF{8, line - 10, sending_left_axis - 16.0, 20},
+                   Qt::AlignRight | Qt::AlignVCenter,
+                   QString{"%1 GB/s"}.arg(top / head_room, 0, 'f', 1));
+  painter.drawText(QRect{8, area.bottom() - 18, sending_left_axis - 16, 20}, Qt::AlignRight, "0");
   int y = area.top();
   painter.drawText(QPoint{area.right() + 14, y + 12}, tr("one rank of stage %1 sends").arg(stage_));
   for (const std::size_t which : used) {

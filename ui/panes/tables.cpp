@@ -25,7 +25,7 @@ class NumberItem : public QTableWidgetItem {
   double number_;
 };
 
-Cell text(const std::string& value) {
+Cell text_cell(const std::string& value) {
   return {QString::fromStdString(value), 0, false};
 }
 Cell words(std::string_view value) {
@@ -46,8 +46,8 @@ Rows collectives(const Result& result) {
   for (const sim::CollectiveSummary& row : result.forecast.report.collectives) {
     const double bandwidth = sim::algorithm_bandwidth(row);
     const sim::Duration all{row.mean_time.count() * static_cast<std::int64_t>(row.count)};
-    rows.push_back({words(sim::word(row.kind)), words(sim::word(row.group)), text(row.algorithm),
-                    number(row.ranks, QString::number(row.ranks)),
+    rows.push_back({words(sim::word(row.kind)), words(sim::word(row.group)),
+                    text_cell(row.algorithm), number(row.ranks, QString::number(row.ranks)),
                     number(static_cast<double>(row.count), QString::number(row.count)),
                     number(static_cast<double>(row.bytes.count()),
                            QString::fromStdString(sim::to_text(row.bytes))),
@@ -63,7 +63,7 @@ Rows links(const Result& result) {
   const sim::Report& report = result.forecast.report;
   for (std::size_t i = 0; i < report.busiest_links.size(); ++i) {
     const sim::LinkLoad& link = report.busiest_links[i];
-    rows.push_back({text(report.link_names[i]),
+    rows.push_back({text_cell(report.link_names[i]),
                     number(link.represents, QString::number(link.represents)),
                     number(report.link_capacities[i].in_bytes_per_second(),
                            QString::fromStdString(sim::to_text(report.link_capacities[i]))),
@@ -83,7 +83,7 @@ Rows operators(const Result& result) {
                              static_cast<std::int64_t>(std::max<std::uint64_t>(1, sum.count))};
     const sim::Duration each{sum.time / std::max<std::int64_t>(1, std::ssize(result.lanes.groups))};
     rows.push_back(
-        {text(sum.name), words(sum.pass),
+        {text_cell(sum.name), words(sum.pass),
          number(static_cast<double>(sum.count) / ranks,
                 QString::number(static_cast<double>(sum.count) / ranks, 'f', 1)),
          time(mean), time(each),

@@ -11,7 +11,7 @@
 namespace ui {
 namespace {
 
-constexpr int pause_ms = 300;           // after the last change
+constexpr int step_pause_ms = 300;      // after the last change
 constexpr double parameter_step = 0.1;  // up and down
 
 sim::ScenarioInput file_of(const Result& result) {
@@ -23,7 +23,7 @@ QString saved(double share) {
   return (percent == "0.0" ? "" : "−") + percent + " %";
 }
 
-QString time(sim::Duration value) {
+QString parameter_time(sim::Duration value) {
   return QString::fromStdString(sim::precise(value));
 }
 
@@ -33,7 +33,7 @@ WhatHelps::WhatHelps(Session& session, QWidget* parent) : QWidget{parent}, sessi
   setAccessibleName(tr("What would help most"));
   setMinimumHeight(120);
   pause_.setSingleShot(true);
-  pause_.setInterval(pause_ms);
+  pause_.setInterval(step_pause_ms);
   connect(&pause_, &QTimer::timeout, this, &WhatHelps::ask);
   connect(&session_, &Session::result_changed, this, &WhatHelps::ask_later);
   const auto fail = [this](const QString& why) {
@@ -80,7 +80,8 @@ void WhatHelps::take(const ResultPtr& of, const sim::Report& report) {
   QStringList said;
   for (const sim::WhatIf& what : report.what_if) {
     infinite_.push_back({QString::fromStdString(std::string{sim::word(what.resource)}),
-                         time(what.step_time), 1 - sim::in_seconds(what.step_time) / step});
+                         parameter_time(what.step_time),
+                         1 - sim::in_seconds(what.step_time) / step});
     said << infinite_.back().name + " " + infinite_.back().value;
   }
   setProperty("waiting", sensitivity_.busy());
@@ -96,7 +97,7 @@ void WhatHelps::take(const ResultPtr&, const sim::Sensitivity& sensitivity) {
     if (best <= sim::Duration{} || best >= sensitivity.base.step_time) continue;
     more_.push_back({QString{"%1 %2"}.arg(QString::fromStdString(one.parameter),
                                           best == one.with_more ? "+10 %" : "−10 %"),
-                     time(best), 1 - sim::in_seconds(best) / step});
+                     parameter_time(best), 1 - sim::in_seconds(best) / step});
   }
   std::stable_sort(more_.begin(), more_.end(),
                    [](const Gain& a, const Gain& b) { return a.share > b.share; });

@@ -17,7 +17,8 @@
 namespace ui {
 namespace {
 
-constexpr int margin = 38, right_margin = 8;  // left: for the number beside a link that goes up
+constexpr int left_margin = 38,
+              right_margin = 8;  // left: for the number beside a link that goes up
 constexpr int box_width = 70, box_height = 36;
 constexpr int gap = 57;      // between columns, for the numbers
 constexpr int row_gap = 44;  // between rows
@@ -61,7 +62,7 @@ std::vector<std::uint32_t> way_to_core(const sim::TopologyGraph& graph) {
   return way;
 }
 
-QString percent(double share) {
+QString load_percent(double share) {
   return QString{"%1 %"}.arg(100 * share, 0, 'f', 1);
 }
 
@@ -128,7 +129,7 @@ int FabricDiagram::rows() const {
 
 QSize FabricDiagram::minimumSizeHint() const {
   if (!loads_) return {0, 0};
-  return {margin + right_margin + columns() * (box_width + gap) - gap,
+  return {left_margin + right_margin + columns() * (box_width + gap) - gap,
           2 * right_margin + frame_room + rows() * (box_height + row_gap) - row_gap + frame_room};
 }
 
@@ -136,7 +137,7 @@ QRectF FabricDiagram::box_of(std::size_t part) const {
   const int free = std::max(0, width() - minimumSizeHint().width());
   const int more = columns() > 1 ? std::min(free / (columns() - 1), gap) : 0;
   const PartPlace& place = places_[part];
-  return {static_cast<double>(margin + place.column * (box_width + gap + more)),
+  return {static_cast<double>(left_margin + place.column * (box_width + gap + more)),
           static_cast<double>(right_margin + frame_room +
                               (rows() - 1 - place.row) * (box_height + row_gap)),
           box_width, box_height};
@@ -242,7 +243,8 @@ void FabricDiagram::paint_link(QPainter& painter, std::size_t tier) const {
   const double middle_y = (line.y1() + line.y2()) / 2;
   const double middle_x = (line.x1() + line.x2()) / 2;
   const QString arrow = upright ? (first ? "↑" : "↓") : (first ? "→" : "←");
-  const QString text = first ? percent(load.most) + ' ' + arrow : arrow + ' ' + percent(load.most);
+  const QString text =
+      first ? load_percent(load.most) + ' ' + arrow : arrow + ' ' + load_percent(load.most);
   const QRectF box = upright ? QRectF{first ? middle_x + 6 : middle_x - 6 - gap, middle_y - 9,
                                       static_cast<double>(gap), 18}
                              : QRectF{middle_x - gap / 2.0, first ? middle_y - 19 : middle_y + 2,

@@ -9,13 +9,13 @@
 namespace ui {
 namespace {
 
-QString time_text(double seconds) {
+QString operator_time(double seconds) {
   return QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)));
 }
 
 QString signed_time(double seconds) {
   if (seconds == 0) return "0";
-  return (seconds < 0 ? "−" : "+") + time_text(std::abs(seconds));
+  return (seconds < 0 ? "−" : "+") + operator_time(std::abs(seconds));
 }
 
 }  // namespace
@@ -86,10 +86,10 @@ QString OperatorTable::text(const sim::OperatorRow& row, Column column) const {
       return QString{"%1 %"}.arg(100 * value, 0, 'f', 1);
     case mean_a:
     case total_a:
-      return row.count_a > 0 ? time_text(value) : QString{};
+      return row.count_a > 0 ? operator_time(value) : QString{};
     case mean_b:
     case total_b:
-      return row.count_b > 0 ? time_text(value) : QString{};
+      return row.count_b > 0 ? operator_time(value) : QString{};
     case column_count:
       break;
   }

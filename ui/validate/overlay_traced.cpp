@@ -9,7 +9,7 @@
 namespace ui {
 namespace {
 
-std::int64_t ps(sim::TimePoint time) {
+std::int64_t picoseconds(sim::TimePoint time) {
   return time.time_since_epoch().count();
 }
 
@@ -43,9 +43,9 @@ sim::Program program_of(const sim::TracedRank& rank, const sim::Program& forecas
 }
 
 void add(Strip& strip, const sim::TracedKernel& kernel, std::uint32_t op, sim::Ink ink) {
-  strip.arrive.push_back(ps(kernel.begin));
-  strip.begin.push_back(ps(kernel.begin));
-  strip.end.push_back(ps(kernel.end));
+  strip.arrive.push_back(picoseconds(kernel.begin));
+  strip.begin.push_back(picoseconds(kernel.begin));
+  strip.end.push_back(picoseconds(kernel.end));
   strip.ink.push_back(static_cast<std::uint8_t>(ink));
   strip.op.push_back(op);
 }
@@ -56,7 +56,7 @@ std::vector<Strip> strips_of(const sim::TracedRank& rank, const sim::Program& pr
   for (std::uint32_t i = 0; i < rank.kernels.size(); ++i) {
     const sim::TracedKernel& kernel = rank.kernels[i];
     auto free = std::find_if(strips.begin(), strips.end(), [&](const Strip& strip) {
-      return strip.stream == program.stream[i] && strip.end.back() <= ps(kernel.begin);
+      return strip.stream == program.stream[i] && strip.end.back() <= picoseconds(kernel.begin);
     });
     if (free == strips.end()) {
       free = strips.insert(strips.end(), Strip{});
@@ -178,7 +178,7 @@ OverlayPtr make_overlay(RecordPtr forecast, const sim::TracedTimeline& measured)
   }
   overlay->comparison.step = {sim::to_seconds(forecast->end), sim::to_seconds(measured.end)};
   overlay->comparison.rows = sorted_rows(std::move(sums));
-  overlay->lanes.end = std::max(ps(forecast->end), ps(measured.end));
+  overlay->lanes.end = std::max(picoseconds(forecast->end), picoseconds(measured.end));
   overlay->forecast = std::move(forecast);
   overlay->run = run;
   return overlay;

@@ -13,12 +13,12 @@ namespace {
 // whose launcher leaves them few threads. Fitted to ZeRO-3 of Llama 3 70B with sequences of 1,024
 // on 16 H100s (deepspeedai/DeepSpeed at edaa7221, blogs/deepcompile, perf_offload: 23.5 TFLOP/s);
 // offload-llama-3-70b of validation/beyond has the runs to score.
-constexpr Bandwidth host_update = Bandwidth::bytes_per_second(7.6e9);
+constexpr Bandwidth deepspeed_host_update = Bandwidth::bytes_per_second(7.6e9);
 
 // Its ZeRO-3 joins every rank's part of a gathered weight (runtime/zero/partition_parameters.py,
 // AllGatherCoalescedHandle.wait: torch.cat).
 void set_engine(Framework& framework) {
-  framework.host_update = host_update;
+  framework.host_update = deepspeed_host_update;
   framework.optimizer = OptimizerForm::deepspeed;
   framework.weight_gathers = KernelForm::eager;
   framework.execution.adds_gradients = framework.execution.all_reduces_gradients = true;
@@ -27,7 +27,7 @@ void set_engine(Framework& framework) {
   framework.execution.context = ContextForm::transformer_engine;  // Ulysses
 }
 
-std::vector<LayoutDefault> layout(AttentionKernel kernel, std::string_view why) {
+std::vector<LayoutDefault> deepspeed_layout(AttentionKernel kernel, std::string_view why) {
   return {
       no_recomputation("activation_checkpointing is not set"),
       attention(kernel, why),
@@ -68,10 +68,10 @@ Framework megatron_deepspeed_kernels() {
 }
 
 std::vector<Preset> deepspeed() {
-  const std::vector<LayoutDefault> engine =
-      layout(AttentionKernel::flash_2, "scaled_dot_product_attention runs FlashAttention-2");
+  const std::vector<LayoutDefault> engine = deepspeed_layout(
+      AttentionKernel::flash_2, "scaled_dot_product_attention runs FlashAttention-2");
   const std::vector<LayoutDefault> of_megatron =
-      layout(AttentionKernel::unfused, "flash attention is off");
+      deepspeed_layout(AttentionKernel::unfused, "flash attention is off");
   Framework fork = megatron_deepspeed_kernels();
   fork.execution.sync_before_mlp = false;
   const auto of_fork = [&](std::string_view version, const Framework& framework) {

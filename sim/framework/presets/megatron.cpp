@@ -12,13 +12,13 @@ namespace {
 // Modules, autograd functions, checkpoints and RNG states around a fused kernel, in bare PyTorch
 // calls of 9.8 us: 56 us a kernel. Fitted to the calibration rows of
 // validation/published/vtrain_single, where a layer of 55 launches takes the host 3.1 ms.
-constexpr double host_calls = 5.7;
+constexpr double megatron_host_calls = 5.7;
 
 // One thread of PyTorch's AdamW on the host: torchrun sets OMP_NUM_THREADS to 1. Fitted to half of
 // the optimizer of Qwen3 0.6B offloaded on one H100 (NVIDIA-NeMo/RL, pull request 3628: 1.187
 // against 0.752 s); offload-qwen3 of validation/beyond has the runs to
 // score.
-constexpr Bandwidth host_update = Bandwidth::bytes_per_second(22.6e9);
+constexpr Bandwidth megatron_host_update = Bandwidth::bytes_per_second(22.6e9);
 
 // Gradients are added by a kernel: the fused GEMM came in 2022. Placeholders came with it.
 Framework of_2021() {
@@ -100,8 +100,8 @@ std::vector<LayoutDefault> layout_of_core() {
 Framework megatron_kernels() {
   Framework framework;
   framework.name = FrameworkName::megatron;
-  framework.host_calls = host_calls;
-  framework.host_update = host_update;
+  framework.host_calls = megatron_host_calls;
+  framework.host_update = megatron_host_update;
   // core/optimizer/cpu_offloading/hybrid_optimizer.py, below the mixed-precision optimizer.
   framework.execution.offload_keeps_masters = true;
   // No flag changes it: core/optimizer/clip_grads.py, clip_grad_by_total_norm_fp32;

@@ -50,7 +50,7 @@ LayoutDefault waits(std::string_view key, void (*set)(Layout&)) {
   return {key, set, "torch.distributed calls block the stream", true};
 }
 
-std::vector<LayoutDefault> layout() {
+std::vector<LayoutDefault> scaling_layout() {
   return {
       no_recomputation("activation_checkpointing_type disabled"),
       attention(AttentionKernel::unfused, "masked_softmax kernel torch"),
@@ -88,8 +88,8 @@ Framework scaling_kernels() {
 
 std::vector<Preset> scaling() {
   const auto preset = [](std::string_view version) {
-    return Preset{PresetName::scaling, version,  "Scaling",
-                  scaling_kernels(),   layout(), balanced_layers};
+    return Preset{PresetName::scaling, version,          "Scaling",
+                  scaling_kernels(),   scaling_layout(), balanced_layers};
   };
   return {preset(""), preset("78489292")};
 }

@@ -13,7 +13,7 @@ namespace sim {
 namespace preset_tables {
 namespace {
 
-std::vector<LayoutDefault> layout() {
+std::vector<LayoutDefault> torchtitan_layout() {
   return {
       {"zero_stage", [](Layout& layout) { layout.zero_stage = 3; },
        "data_parallel_shard_degree -1"},
@@ -66,7 +66,8 @@ Framework torchtitan_kernels() {
 
 std::vector<Preset> torchtitan() {
   const auto preset = [](std::string_view version, Framework framework) {
-    return Preset{PresetName::torchtitan, version, "torchtitan", std::move(framework), layout()};
+    return Preset{PresetName::torchtitan, version, "torchtitan", std::move(framework),
+                  torchtitan_layout()};
   };
   return {preset("", torchtitan_framework(true, false, false)),
           preset("2024", torchtitan_framework(true, false, false)),

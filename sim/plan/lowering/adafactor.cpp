@@ -13,10 +13,10 @@
 namespace sim::lowering {
 namespace {
 
-constexpr std::int64_t number = 4, passes = 21;
+constexpr std::int64_t number_bytes = 4, passes = 21;
 
 bool has_short_weights(const Layout& layout) {
-  return !layout.master_weights && bytes_of(layout.activation_dtype) < number;
+  return !layout.master_weights && bytes_of(layout.activation_dtype) < number_bytes;
 }
 
 }  // namespace
@@ -41,9 +41,9 @@ std::int64_t factored_numbers(const ShardedOp& op) {
 
 std::int64_t adafactor_bytes(const Layout& layout, std::int64_t gradient) {
   const std::int64_t weight = bytes_of(layout.activation_dtype);
-  std::int64_t bytes = passes * number;
-  if (gradient < number) bytes += gradient + number;
-  if (has_short_weights(layout)) bytes += weight + number + number + weight;
+  std::int64_t bytes = passes * number_bytes;
+  if (gradient < number_bytes) bytes += gradient + number_bytes;
+  if (has_short_weights(layout)) bytes += weight + number_bytes + number_bytes + weight;
   return bytes;
 }
 
@@ -56,7 +56,8 @@ int adafactor_launches(const Layout& layout) {
 
 // The square and what replaces it, or the update and its negative, beside the casts.
 std::int64_t adafactor_scratch(const Layout& layout, std::int64_t gradient) {
-  return 2 * number + (gradient < number ? number : 0) + (has_short_weights(layout) ? number : 0);
+  return 2 * number_bytes + (gradient < number_bytes ? number_bytes : 0) +
+         (has_short_weights(layout) ? number_bytes : 0);
 }
 
 }  // namespace sim::lowering

@@ -8,7 +8,7 @@
 namespace sim::lowering {
 namespace {
 
-constexpr std::int64_t number = 4;  // bytes of fp32, in which all of this is computed
+constexpr std::int64_t value_bytes = 4;  // bytes of fp32, in which all of this is computed
 
 Kernel moving(OpKind kind, std::int64_t bytes, int launches) {
   Kernel kernel;
@@ -21,7 +21,7 @@ Kernel moving(OpKind kind, std::int64_t bytes, int launches) {
 
 // Of a gradient as it is stored: read, added to what was kept, that read and written.
 std::int64_t with_residual(const Layout& layout) {
-  return bytes_of(layout.gradient_dtype) + 2 * number;
+  return bytes_of(layout.gradient_dtype) + 2 * value_bytes;
 }
 
 // torch.topk of one long row (pytorch/pytorch, ATen/native/cuda/TensorTopK.cu, mbtopk): a radix
@@ -30,17 +30,18 @@ std::int64_t with_residual(const Layout& layout) {
 CompressionPlan top_k(const Layout& layout, const CompressedBucket& bucket) {
   constexpr int reads = 5;
   const std::int64_t selected = selected_elements(layout, bucket.elements);
-  const std::int64_t pair = number + number;  // a value and its place
+  const std::int64_t pair = value_bytes + value_bytes;  // a value and its place
   CompressionPlan plan;
-  plan.residual = Bytes{bucket.padded * number};
-  plan.compress = moving(
-      OpKind::encode,
-      bucket.elements * (with_residual(layout) + reads * number) + selected * (pair + number), 8);
+  plan.residual = Bytes{bucket.padded * value_bytes};
+  plan.compress = moving(OpKind::encode,
+                         bucket.elements * (with_residual(layout) + reads * value_bytes) +
+                             selected * (pair + value_bytes),
+                         8);
   plan.exchanges = {{CollectiveKind::all_gather, GroupRole::data, DType::fp32,
                      Bytes{selected * pair}, Bytes{selected * pair * bucket.ranks}}};
   plan.decompress = moving(OpKind::decode,
                            bucket.elements * bytes_of(layout.gradient_dtype) +
-                               selected * bucket.ranks * (pair + 2 * number),
+                               selected * bucket.ranks * (pair + 2 * value_bytes),
                            1 + bucket.ranks);
   return plan;
 }
@@ -49,13 +50,14 @@ CompressionPlan top_k(const Layout& layout, const CompressedBucket& bucket) {
 CompressionPlan random_k(const Layout& layout, const CompressedBucket& bucket) {
   const std::int64_t selected = selected_elements(layout, bucket.elements);
   CompressionPlan plan;
-  plan.residual = Bytes{bucket.padded * number};
-  plan.compress =
-      moving(OpKind::encode, bucket.elements * with_residual(layout) + selected * (4 * number), 4);
+  plan.residual = Bytes{bucket.padded * value_bytes};
+  plan.compress = moving(OpKind::encode,
+                         bucket.elements * with_residual(layout) + selected * (4 * value_bytes), 4);
   plan.exchanges = {{CollectiveKind::all_reduce, GroupRole::data, DType::fp32,
-                     Bytes{selected * number}, Bytes{selected * number}}};
-  plan.decompress = moving(
-      OpKind::decode, bucket.elements * bytes_of(layout.gradient_dtype) + selected * 3 * number, 2);
+                     Bytes{selected * value_bytes}, Bytes{selected * value_bytes}}};
+  plan.decompress =
+      moving(OpKind::decode,
+             bucket.elements * bytes_of(layout.gradient_dtype) + selected * 3 * value_bytes, 2);
   return plan;
 }
 
@@ -73,25 +75,25 @@ CompressionPlan power_sgd(const Layout& layout, const CompressedBucket& bucket) 
   }
   const std::int64_t whole = bucket.elements - compressed;
   const auto count = static_cast<int>(bucket.matrices.size());
-  const Bytes first{(rows * rank + whole) * number}, second{columns * rank * number};
+  const Bytes first{(rows * rank + whole) * value_bytes}, second{columns * rank * value_bytes};
   const double product = 2.0 * static_cast<double>(compressed) * static_cast<double>(rank);
   CompressionPlan plan;
-  plan.residual = Bytes{(bucket.padded + columns * rank) * number};
+  plan.residual = Bytes{(bucket.padded + columns * rank) * value_bytes};
   plan.compress = moving(OpKind::generic,
-                         bucket.elements * with_residual(layout) + compressed * 3 * number +
+                         bucket.elements * with_residual(layout) + compressed * 3 * value_bytes +
                              first.count() + second.count(),
                          4 + count);
   plan.compress.flops = Flops{product};
   plan.exchanges = {{CollectiveKind::all_reduce, GroupRole::data, DType::fp32, first, first}};
-  plan.decompress =
-      moving(OpKind::generic,
-             compressed * (stored + 3 * number) + first.count() + second.count() + whole * stored,
-             2 + 2 * count);
+  plan.decompress = moving(
+      OpKind::generic,
+      compressed * (stored + 3 * value_bytes) + first.count() + second.count() + whole * stored,
+      2 + 2 * count);
   plan.decompress.flops = Flops{product};
   if (count == 0) return plan;
   // Each column is normalised, and then taken out of those behind it: 3 and 5 passes over them.
-  const std::int64_t orthogonal = rows * (3 * rank + 5 * rank * (rank - 1) / 2) * number;
-  plan.recompress = moving(OpKind::generic, orthogonal + compressed * number + second.count(),
+  const std::int64_t orthogonal = rows * (3 * rank + 5 * rank * (rank - 1) / 2) * value_bytes;
+  plan.recompress = moving(OpKind::generic, orthogonal + compressed * value_bytes + second.count(),
                            count * static_cast<int>(5 * rank + 1));
   plan.recompress.flops = Flops{product};
   plan.exchanges.push_back(
@@ -116,11 +118,11 @@ CompressionPlan one_bit(const Layout& layout, const CompressedBucket& bucket) {
   const double moment = lamb ? 9 : 5, decompress = lamb ? 11.5 : 9.5;
   constexpr double compress = 25, received = 8.5;
   const std::int64_t part = one_bit_part(bucket.elements, bucket.ranks);
-  const auto all = static_cast<double>(part * bucket.ranks * number);
-  const Bytes piece{part / 8 + number};
+  const auto all = static_cast<double>(part * bucket.ranks * value_bytes);
+  const Bytes piece{part / 8 + value_bytes};
   CompressionPlan plan;
   plan.residual =
-      Bytes{(bucket.padded + part + (lamb ? bucket.tensors * lamb_numbers : 0)) * number};
+      Bytes{(bucket.padded + part + (lamb ? bucket.tensors * lamb_numbers : 0)) * value_bytes};
   plan.compress = moving(OpKind::encode, static_cast<std::int64_t>(all * (moment + compress)), 18);
   plan.recompress = moving(
       OpKind::encode, static_cast<std::int64_t>(all * (received + compress / bucket.ranks)), 22);
@@ -162,7 +164,7 @@ CompressionPlan quantized(const Layout& layout, const CompressedBucket& bucket) 
 
 Bytes quantized_bytes(std::int64_t elements, int bits) {
   const std::int64_t groups = divide_up(elements, quantization_group);
-  return Bytes{round_up((elements * bits + 7) / 8, number) + groups * number};
+  return Bytes{round_up((elements * bits + 7) / 8, value_bytes) + groups * value_bytes};
 }
 
 Kernel quantize_kernel(std::int64_t elements, int bits, int bytes_each) {

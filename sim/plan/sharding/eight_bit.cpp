@@ -5,7 +5,7 @@
 namespace sim {
 namespace {
 
-constexpr CastPass cast{.bytes = 3, .launches = 1};
+constexpr CastPass cast_alone{.bytes = 3, .launches = 1};
 
 constexpr CastPass operator+(CastPass a, CastPass b) {
   return {a.bytes + b.bytes, a.transposed + b.transposed, a.launches + b.launches};
@@ -35,13 +35,13 @@ bool can_be_fused(const ModelOp* before) {
 // read either order there is none (Transformer Engine at d0067d0d, pytorch/tensor/
 // float8_tensor.py, update_usage; csrc/quantizer.cpp, Float8Quantizer::create_tensor;
 // is_non_tn_fp8_gemm_supported).
-constexpr CastPass transpose{.bytes = 2, .launches = 1};
+constexpr CastPass transpose_alone{.bytes = 2, .launches = 1};
 struct Orders {
-  CastPass other = transpose;
+  CastPass other = transpose_alone;
   CastPass cast_transpose{.bytes = 4, .launches = 1};
 };
 Orders orders_of(const Execution& execution) {
-  if (execution.reads_either_order) return {.other = {}, .cast_transpose = cast};
+  if (execution.reads_either_order) return {.other = {}, .cast_transpose = cast_alone};
   return {};
 }
 
@@ -64,14 +64,15 @@ CastPass other_order(const Orders& orders, const Layout& layout) {
 EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Orders& orders,
                                  const Layout& layout) {
   const bool scattered = is_split_by_tokens(op, layout);
-  const CastPass whole = layout.trains_adapters() ? cast : orders.cast_transpose;
+  const CastPass whole = layout.trains_adapters() ? cast_alone : orders.cast_transpose;
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
-  if (!behind_norm) casts.input = scattered ? cast : whole;
+  if (!behind_norm) casts.input = scattered ? cast_alone : whole;
   if (behind_norm || scattered) casts.saved_input = orders.other;
   casts.gradient = whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own_tokens(cast, layout.tensor_parallel) + other_order(orders, layout);
+    casts.gradient =
+        of_own_tokens(cast_alone, layout.tensor_parallel) + other_order(orders, layout);
   casts.weight = stores_format_of_products(op, layout) ? orders.other : orders.cast_transpose;
   return casts;
 }
@@ -86,18 +87,18 @@ EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders&
   constexpr CastPass maximum{.bytes = 2, .launches = 1};
   constexpr CastPass scale{.launches = 1};
   const bool scattered = is_split_by_tokens(op, layout);
-  const CastPass whole = layout.trains_adapters() ? cast : orders.cast_transpose;
+  const CastPass whole = layout.trains_adapters() ? cast_alone : orders.cast_transpose;
   const auto of_own = [&](bool own, CastPass pass) {
     return own && scattered ? of_own_tokens(pass, layout.tensor_parallel) : pass;
   };
   EightBitCasts casts;
   casts.saved_element = casts.gathered_element = 1;
   const CastPass scaled = behind_norm ? scale : maximum + scale;
-  casts.input = of_own(reads_all_features(op), scaled + (scattered ? cast : whole));
+  casts.input = of_own(reads_all_features(op), scaled + (scattered ? cast_alone : whole));
   if (scattered) casts.saved_input = orders.other;
   casts.gradient = maximum + scale + whole;
   if (scattered && op.split == TensorSplit::row)
-    casts.gradient = of_own(true, maximum + scale + cast) + other_order(orders, layout);
+    casts.gradient = of_own(true, maximum + scale + cast_alone) + other_order(orders, layout);
   casts.weight = stores_format_of_products(op, layout) ? orders.other
                                                        : maximum + scale + orders.cast_transpose;
   return casts;
@@ -136,7 +137,7 @@ EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock 
   // Parameters that are 8 bits themselves in one order are transposed; see gathers_sixteen_bits().
   const bool in_one_order =
       stores_format_of_products(op, layout) && weights.elements > mxfp8_block.elements;
-  casts.weight = in_one_order ? transpose : written(weights, 2);
+  casts.weight = in_one_order ? transpose_alone : written(weights, 2);
   casts.saved_element = 1 + activations.per_element();
   casts.weight_scale_bytes = weights.per_element();
   return casts;
@@ -201,10 +202,10 @@ EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& la
   constexpr CastPass rest_of_maximum{.launches = 1};
   constexpr CastPass maximum{.bytes = 2, .launches = 2};
   EightBitCasts casts;
-  casts.input = (can_be_fused(before) ? rest_of_maximum : maximum) + cast;
+  casts.input = (can_be_fused(before) ? rest_of_maximum : maximum) + cast_alone;
   casts.saved_input = transposed_cast;
   casts.gradient = rest_of_maximum + cast_in_both_orders;
-  if (!layout.gathers_in_eight_bits()) casts.weight = maximum + cast;
+  if (!layout.gathers_in_eight_bits()) casts.weight = maximum + cast_alone;
   casts.saved_weight = layout.gathers_in_eight_bits() ? compiled_transpose : transposed_cast;
   casts.weight_each_time = true;
   casts.gathered_element = 1;
@@ -215,7 +216,7 @@ EightBitCasts torchao(const ModelOp& op, const ModelOp* before, const Layout& la
   }
   if (op.split == TensorSplit::row)
     casts.gradient =
-        of_own_tokens(rest_of_maximum + cast, layout.tensor_parallel) + compiled_transpose;
+        of_own_tokens(rest_of_maximum + cast_alone, layout.tensor_parallel) + compiled_transpose;
   return casts;
 }
 
@@ -261,9 +262,9 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
   const bool whole_gradient =
       !(split && op.split == TensorSplit::column) && !(gathered && op.split == TensorSplit::row);
   EightBitCasts casts;
-  casts.input = whole_input && can_be_fused(before) ? rows_by_kernel_before : cast;
-  casts.gradient = whole_gradient ? rows_by_kernel_before : cast;
-  casts.weight = cast;
+  casts.input = whole_input && can_be_fused(before) ? rows_by_kernel_before : cast_alone;
+  casts.gradient = whole_gradient ? rows_by_kernel_before : cast_alone;
+  casts.weight = cast_alone;
   casts.saved_weight = columns;
   casts.weight_each_time = true;
   if (sixteen_bit_weight_gradient) return casts;
@@ -277,7 +278,7 @@ EightBitCasts torchao_rowwise(const ModelOp& op, const ModelOp* before, const La
 CastPass cast_of_input_again(EightBit software, DType compute) {
   // Its maximum, and one order.
   if (compute == DType::nvfp4) return {.bytes = 4 + operand_bytes_of(compute), .launches = 2};
-  CastPass pass = cast;
+  CastPass pass = cast_alone;
   if (software == EightBit::transformer_engine_tensorwise)
     pass = CastPass{.bytes = 2, .launches = 2} + pass;  // its maximum, its scale
   if (software == EightBit::transformer_engine_mxfp8) pass.bytes += mxfp8_block.per_element();

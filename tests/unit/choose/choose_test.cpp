@@ -28,7 +28,7 @@ ChooseQuestion question(const std::string& nodes = "8") {
 
 std::size_t index_of(const Choice& choice, const std::string& name) {
   const auto found = std::find_if(choice.candidates.begin(), choice.candidates.end(),
-                                  [&](const Candidate& one) { return one.name == name; });
+                                  [&](const SchemeCandidate& one) { return one.name == name; });
   REQUIRE(found != choice.candidates.end());
   return static_cast<std::size_t>(found - choice.candidates.begin());
 }

@@ -53,7 +53,7 @@ TEST_CASE("a suite has a base, steps, seeds, targets and schemes") {
                                                  {TargetKind::fall, 0.9},
                                                  {TargetKind::loss, 2.5}});
   REQUIRE(suite.schemes.size() == 3);
-  CHECK(keys_text(suite.schemes[0].set) ==
+  CHECK(set_text(suite.schemes[0].set) ==
         "layout.compression.gradients=top_k layout.compression.density=0.01");
   CHECK(suite.schemes[0].set[1].where.line == 9);
   CHECK(suite.schemes[1].set.empty());
