@@ -14,8 +14,7 @@
 namespace sim {
 namespace {
 
-constexpr double longest_us = 1e12;
-constexpr std::size_t most_ranks = 1 << 17;
+constexpr std::size_t most_devices = 1 << 17;
 
 class TestsJson {
  public:
@@ -123,13 +122,13 @@ class TestsJson {
     if (rank < 0) scan_.fail("a device without rank");
     if (!table_.run.ranks.try_emplace(static_cast<int>(rank), entry).second)
       scan_.fail(fmt::format("rank {} is listed a second time", rank));
-    if (table_.run.ranks.size() > most_ranks) scan_.fail("more than 131072 devices");
+    if (table_.run.ranks.size() > most_devices) scan_.fail("more than 131072 devices");
   }
 
   // A process of several GPUs lists the first of them only (src/util.cu, parseRankInfo).
   void list_other_devices() {
     const std::map<int, LogRank> listed = table_.run.ranks;
-    if (listed.size() * static_cast<std::size_t>(per_process_) > most_ranks) return;
+    if (listed.size() * static_cast<std::size_t>(per_process_) > most_devices) return;
     for (const auto& [rank, entry] : listed)
       for (int i = 1; i < per_process_; ++i) {
         LogRank other = entry;

@@ -13,6 +13,9 @@
 
 namespace sim {
 
+// The longest time of a collective that a log may state, in microseconds.
+inline constexpr double longest_us = 1e12;
+
 struct LogRank {
   int line = 0;
   std::string text{};  // the whole line of the list, from "Rank" on

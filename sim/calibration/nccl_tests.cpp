@@ -17,7 +17,6 @@ namespace sim {
 namespace {
 
 constexpr std::size_t largest_log = std::size_t{64} << 20;
-constexpr double longest_us = 1e12;
 
 std::string shortened(std::string_view text) {
   const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());

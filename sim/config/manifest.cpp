@@ -20,9 +20,9 @@ namespace {
 constexpr std::int64_t most_pods = 1 << 20;
 constexpr int most_visits = 100'000;  // aliases to aliases are many values
 
-// Lines of `text` with what is behind each line's begin.
+// Calls visit(offset, line) for each line.
 template <class Visit>
-void for_each_line(std::string_view text, Visit visit) {
+void for_each_text_line(std::string_view text, Visit visit) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     visit(at, text.substr(at, end - at));
@@ -30,7 +30,7 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
-std::string_view trimmed(std::string_view line) {
+std::string_view without_indent(std::string_view line) {
   while (!line.empty() && is_shell_blank(line.front()))
     line.remove_prefix(1);
   return line;
@@ -40,7 +40,7 @@ std::string_view trimmed(std::string_view line) {
 // that places stay those of the file.
 std::vector<std::string> documents_of(std::string_view text) {
   std::vector<std::string> documents{""};
-  for_each_line(text, [&](std::size_t, std::string_view line) {
+  for_each_text_line(text, [&](std::size_t, std::string_view line) {
     const bool separates = line == "---" || line.starts_with("--- ");
     if (separates) {
       const auto lines = std::ranges::count(documents.back(), '\n');
@@ -219,11 +219,11 @@ class Manifest {
 
 bool is_manifest(std::string_view text) {
   bool versioned = false, kind = false, command = false, args = false;
-  for_each_line(text, [&](std::size_t, std::string_view line) {
+  for_each_text_line(text, [&](std::size_t, std::string_view line) {
     versioned = versioned || line.starts_with("apiVersion:");
     kind = kind || line.starts_with("kind:");
-    std::string_view key = trimmed(line);
-    if (key.starts_with("- ")) key = trimmed(key.substr(2));
+    std::string_view key = without_indent(line);
+    if (key.starts_with("- ")) key = without_indent(key.substr(2));
     command = command || key.starts_with("command:");
     args = args || key.starts_with("args:");
   });

@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-constexpr int deepest = 16;
+constexpr int deepest_reference = 16;
 constexpr int most_files = 64;
 
 // A value of several files on top of each other.
@@ -174,7 +174,7 @@ class Experiment {
   std::optional<Merged> file(const std::string& path, const TextPlace& at, int depth) {
     const std::optional<std::string> text = files_ ? files_(path) : std::nullopt;
     if (!text) return std::nullopt;
-    if (depth > deepest) tree_.fail(at, "files that extend each other without end");
+    if (depth > deepest_reference) tree_.fail(at, "files that extend each other without end");
     Merged own = read(*text, path, &at);
     Merged made;
     for (const char* key : {"includes", "extends"}) {

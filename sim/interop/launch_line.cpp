@@ -20,15 +20,9 @@ bool is_flag(std::string_view text) {
   return text[1] == '-' ? text.size() > 2 : std::isalpha(static_cast<unsigned char>(text[1])) != 0;
 }
 
-std::string_view bare(std::string_view text) {
+std::string_view without_dashes(std::string_view text) {
   text.remove_prefix(text.starts_with("--") ? 2 : 1);
   return text;
-}
-
-std::string underscored(std::string_view text) {
-  std::string name{text};
-  std::ranges::replace(name, '-', '_');
-  return name;
 }
 
 // "a.b=c", "+a.b=c", "++a=c": where its '=' stands; 0: it is none.
@@ -51,6 +45,12 @@ LaunchWord behind(const LaunchWord& word, std::size_t begin) {
 }
 
 }  // namespace
+
+std::string underscored(std::string_view text) {
+  std::string name{text};
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 std::string LineFlag::text() const {
   if (values.empty()) return "true";
@@ -76,8 +76,9 @@ LaunchLine read_line(const LaunchedProgram& program, std::size_t begin, std::siz
     const LaunchWord& word = program.words[i];
     const std::size_t equals = word.text.find('=');
     if (is_flag(word.text)) {
-      LineFlag flag{
-          std::string{bare(std::string_view{word.text}.substr(0, equals))}, {}, word.where};
+      LineFlag flag{std::string{without_dashes(std::string_view{word.text}.substr(0, equals))},
+                    {},
+                    word.where};
       open = equals == std::string::npos;
       if (!open) flag.values.push_back(behind(word, equals + 1));
       line.flags.push_back(std::move(flag));

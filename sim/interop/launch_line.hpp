@@ -11,6 +11,9 @@
 
 namespace sim {
 
+// A flag's name as Python has it: '_' in place of '-'.
+std::string underscored(std::string_view flag);
+
 struct LineFlag {
   std::string name;  // as it is written, without dashes in front
   std::vector<LaunchWord> values;

@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-std::string variable(const Launch& launch, const std::string& name) {
+std::string variable_of(const Launch& launch, const std::string& name) {
   const auto found = launch.variables.find(name);
   return found == launch.variables.end() ? "" : found->second;
 }
@@ -41,7 +41,7 @@ TitanLaunch torchtitan_launch(const Launch& launch, const std::string& path) {
     const LineFlag* config = line.find({"job.config_file"});
     const std::string named = config != nullptr && !config->values.empty()
                                   ? config->values.front().text
-                                  : variable(launch, "CONFIG_FILE");
+                                  : variable_of(launch, "CONFIG_FILE");
     const bool registry = line.find({"config"}) != nullptr && line.find({"module"}) != nullptr;
     if (named.empty() && registry)
       throw InputError{program.words[*at].where,
@@ -58,7 +58,7 @@ TitanLaunch torchtitan_launch(const Launch& launch, const std::string& path) {
                                    named, std::filesystem::path{path}.filename().string())};
     made.changes = changes_of(line);
     LaunchSizes sizes = sizes_of(launch, program, *at);
-    if (sizes.all() == 0) sizes.gpus = std::atoi(variable(launch, "NGPU").c_str());
+    if (sizes.all() == 0) sizes.gpus = std::atoi(variable_of(launch, "NGPU").c_str());
     made.gpus = std::max<std::int64_t>(0, sizes.all());
     return made;
   }

@@ -30,12 +30,6 @@ constexpr std::array<std::string_view, 5> trainer_flags{
     "model_name_or_path", "per_device_train_batch_size", "gradient_accumulation_steps",
     "gradient_checkpointing", "output_dir"};
 
-std::string underscored(std::string_view text) {
-  std::string name{text};
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 bool has_trainer_flags(const LaunchLine& line) {
   const auto known = [](const LineFlag& flag) {
     return std::ranges::find(trainer_flags, underscored(flag.name)) != trainer_flags.end();

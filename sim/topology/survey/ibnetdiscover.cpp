@@ -17,7 +17,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_switches = 1 << 16;
+constexpr std::size_t most_surveyed_switches = 1 << 16;
 
 // Gb/s of a lane, as ibnetdiscover names speeds (infiniband-diags, libibmad dump of
 // LinkSpeedActive; the InfiniBand Architecture Specification has the rates).
@@ -138,7 +138,7 @@ class Reader {
   std::size_t index_of(std::string_view id) {
     const auto [found, fresh] = known_.try_emplace(std::string{id}, survey_.switches.size());
     if (fresh) survey_.switches.push_back({.name = std::string{id}});
-    if (survey_.switches.size() > most_switches) fail("more than 65536 switches");
+    if (survey_.switches.size() > most_surveyed_switches) fail("more than 65536 switches");
     return found->second;
   }
 

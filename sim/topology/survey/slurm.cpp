@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_names = 1 << 17;      // of one list
 constexpr std::size_t most_names_all = 1 << 20;  // of a file
-constexpr std::size_t most_switches = 1 << 16;
+constexpr std::size_t most_slurm_switches = 1 << 16;
 
 // The names in "gpu[001-016,020],login1", as Slurm's hostlists write them: one pair of brackets in
 // a name, or several. Throws InputError.
@@ -99,7 +99,7 @@ class Tree {
            std::vector<std::string> children, const SourcePosition& where) {
     if (!known_.try_emplace(name, entries_.size()).second)
       throw InputError{where, fmt::format("switch '{}' is named a second time", name)};
-    if (entries_.size() >= most_switches) throw InputError{where, "more than 65536 switches"};
+    if (entries_.size() >= most_slurm_switches) throw InputError{where, "more than 65536 switches"};
     check_number(names_ += nodes.size() + children.size(), where);
     entries_.push_back({name, std::move(nodes), std::move(children), where});
   }

@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{64} << 20;
+constexpr std::size_t largest_dump = std::size_t{64} << 20;
 
 std::string counted(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}{}", number, what, what.ends_with("ch") && number != 1 ? "e" : "",
@@ -237,7 +237,7 @@ std::vector<FabricSurvey> survey_fabric(std::string_view text, const std::string
 }
 
 std::vector<FabricSurvey> survey_fabric_file(const std::string& path) {
-  return survey_fabric(load_text(path, largest_file), path);
+  return survey_fabric(load_text(path, largest_dump), path);
 }
 
 std::string describe(const FabricSurvey& survey) {
