@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 5> script_endings{".sh", ".bash", ".slurm", ".sbatch",
                                                          ".cmd"};
 
-bool is_flag(std::string_view text) {
+bool begins_flag(std::string_view text) {
   if (text.size() < 2 || text.front() != '-') return false;
   return text[1] == '-' ? text.size() > 2 : std::isalpha(static_cast<unsigned char>(text[1])) != 0;
 }
@@ -75,7 +75,7 @@ LaunchLine read_line(const LaunchedProgram& program, std::size_t begin, std::siz
   for (std::size_t i = begin; i < end; ++i) {
     const LaunchWord& word = program.words[i];
     const std::size_t equals = word.text.find('=');
-    if (is_flag(word.text)) {
+    if (begins_flag(word.text)) {
       LineFlag flag{std::string{without_dashes(std::string_view{word.text}.substr(0, equals))},
                     {},
                     word.where};
