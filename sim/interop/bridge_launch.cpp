@@ -262,7 +262,7 @@ std::vector<fs::path> python_files(const fs::path& folder, bool below) {
 }  // namespace
 
 // megatron/bridge/training/config.py, ConfigContainer.
-std::span<const std::string_view> sections_of_changes() {
+std::span<const std::string_view> config_container_sections() {
   static constexpr std::array<std::string_view, 18> names{
       "model",      "train",     "ddp",          "optimizer",
       "scheduler",  "dataset",   "logger",       "tokenizer",

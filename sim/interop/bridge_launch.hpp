@@ -24,7 +24,7 @@ struct BridgeLaunch {
 
 // The sections of Megatron-Bridge's configuration, which a line may change where no recipe sets
 // them.
-std::span<const std::string_view> sections_of_changes();
+std::span<const std::string_view> config_container_sections();
 
 // The lines of a file that start a recipe, in order.
 std::vector<BridgeLaunch> bridge_launches(const Launch& launch);

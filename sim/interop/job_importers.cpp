@@ -154,7 +154,7 @@ Imported from_recipe(const JobFile& job, const ImportRequest& known) {
   const std::string name = recipe_name(text, job.file, job.recipe);
   EvaluatedPython python = evaluate_recipe(text, job.file, name, true);
   const SetValues set = set_values(job, false);
-  if (!set.changes.empty()) python.add_sections(sections_of_changes());
+  if (!set.changes.empty()) python.add_sections(config_container_sections());
   python.change(set.changes);
   return with_notes(import_bridge_recipe(python, name, known), set);
 }
