@@ -15,8 +15,8 @@
 namespace sim {
 namespace {
 
-// What the software of a framework has, beyond what layout_problems refuses.
-struct Software {
+// What the capabilities of a framework has, beyond what layout_problems refuses.
+struct Capabilities {
   FrameworkName name;
   bool tensor, pipeline, context;
   bool stages_1_and_2;  // of ZeRO; FSDP shards everything or nothing
@@ -29,22 +29,24 @@ struct Software {
 // fsdp_offload_params, offloaded checkpoints (utils/dataclasses.py). transformers: Trainer under
 // DDP. torchtitan: config/job_config.py (enable_cpu_offload). DeepSpeed: runtime/config.py
 // (zero_optimization, activation_checkpointing.cpu_checkpointing).
-constexpr std::array software{
-    Software{FrameworkName::megatron, true, true, true, true, false, false, true, true, false},
-    Software{FrameworkName::pytorch, true, false, true, false, true, false, true, false, true},
-    Software{FrameworkName::transformers, false, false, false, false, true, false, true, false,
-             false},
-    Software{FrameworkName::scaling, true, true, false, true, false, false, false, false, false},
-    Software{FrameworkName::torchtitan, true, true, true, false, false, true, false, false, true},
-    Software{FrameworkName::deepspeed, false, true, false, true, true, false, true, true, true},
-    Software{FrameworkName::megatron_deepspeed, true, true, false, true, false, false, true, true,
-             true},
+constexpr std::array capabilities{
+    Capabilities{FrameworkName::megatron, true, true, true, true, false, false, true, true, false},
+    Capabilities{FrameworkName::pytorch, true, false, true, false, true, false, true, false, true},
+    Capabilities{FrameworkName::transformers, false, false, false, false, true, false, true, false,
+                 false},
+    Capabilities{FrameworkName::scaling, true, true, false, true, false, false, false, false,
+                 false},
+    Capabilities{FrameworkName::torchtitan, true, true, true, false, false, true, false, false,
+                 true},
+    Capabilities{FrameworkName::deepspeed, false, true, false, true, true, false, true, true, true},
+    Capabilities{FrameworkName::megatron_deepspeed, true, true, false, true, false, false, true,
+                 true, true},
 };
-static_assert(software.size() == words_of(FrameworkName{}).size());
+static_assert(capabilities.size() == words_of(FrameworkName{}).size());
 
-const Software& software_of(FrameworkName name) {
-  return *std::find_if(software.begin(), software.end(),
-                       [&](const Software& one) { return one.name == name; });
+const Capabilities& capabilities_of(FrameworkName name) {
+  return *std::find_if(capabilities.begin(), capabilities.end(),
+                       [&](const Capabilities& one) { return one.name == name; });
 }
 
 // One change, as keys of the scenario.
@@ -68,7 +70,7 @@ class Hints {
       : model_{model},
         chunked_{model},
         framework_{framework},
-        has_{software_of(framework)},
+        has_{capabilities_of(framework)},
         cluster_{cluster},
         capacity_{cluster.device().memory} {
     run_with_chunked_loss(chunked_);
@@ -266,7 +268,7 @@ class Hints {
   const Model& model_;
   Model chunked_;
   FrameworkName framework_;
-  const Software& has_;
+  const Capabilities& has_;
   const Cluster& cluster_;
   Bytes capacity_;
   Tried start_;
