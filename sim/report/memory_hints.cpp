@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-// What the capabilities of a framework has, beyond what layout_problems refuses.
+// Capabilities of the software of a framework, beyond what layout_problems refuses.
 struct Capabilities {
   FrameworkName name;
   bool tensor, pipeline, context;
