@@ -31,7 +31,7 @@ constexpr double cuda_intensity = 295, host_intensity = 4;
 // anything is measured. Of a short measurement less.
 constexpr double soak_seconds = 3, soak_share = 0.3;
 
-double now() {
+double measured_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -113,10 +113,10 @@ class Measurement {
 
   std::vector<sim::MeasuredKernel> kernels() {
     KernelTable table;
-    const double begin = now();
+    const double begin = measured_now();
     const auto time_is_up = [&] {
       const double most = kernels_patience * (kernels_share + grid_share) * request_.seconds;
-      return agree(transport_, now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
+      return agree(transport_, measured_now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
     };
     const std::vector<double> shares = shares_of_plans();
     std::size_t done = 0;
@@ -196,10 +196,10 @@ class Measurement {
     if (!product) return;
     const std::unique_ptr<KernelBench> kernels = bench_.load(bound, request_.seed);
     const std::vector<std::uint32_t> ops(soak_batch, *product);
-    const double end = now() + std::min(soak_seconds, soak_share * request_.seconds);
+    const double end = measured_now() + std::min(soak_seconds, soak_share * request_.seconds);
     do
       static_cast<void>(kernels->run(ops));
-    while (agree(transport_, now() < end ? 1 : 0) > 0 && !stop_wanted_());
+    while (agree(transport_, measured_now() < end ? 1 : 0) > 0 && !stop_wanted_());
   }
   static constexpr std::size_t soak_batch = 8;
 

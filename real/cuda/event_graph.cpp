@@ -25,9 +25,9 @@ void learn(Clock& clock, const Clock& other) {
     clock[s] = std::max(clock[s], other[s]);
 }
 
-class Reduction {
+class TransitiveReduction {
  public:
-  explicit Reduction(const Program& program) : program_{program}, after_(program.size()) {
+  explicit TransitiveReduction(const Program& program) : program_{program}, after_(program.size()) {
     graph_.records.assign(program.size(), EventGraph::no_event);
     graph_.first_wait.reserve(program.size() + 1);
     graph_.first_wait.push_back(0);
@@ -148,7 +148,7 @@ class Reduction {
 }  // namespace
 
 EventGraph make_event_graph(const Program& program) {
-  return Reduction{program}.run();
+  return TransitiveReduction{program}.run();
 }
 
 }  // namespace real
