@@ -10,7 +10,7 @@
 namespace ui {
 namespace {
 
-std::string spaced(std::string_view words) {
+std::string spaced_words(std::string_view words) {
   std::string text{words};
   std::replace(text.begin(), text.end(), '_', ' ');
   return text;
@@ -56,8 +56,8 @@ ClusterLoads::ClusterLoads(ResultPtr result, const sim::Control& control)
 TierLoad ClusterLoads::load_of(const sim::LinkTier& tier) const {
   const double step = sim::in_seconds(result_->forecast.report.step_time);
   TierLoad load;
-  load.title = fmt::format("{} → {}", spaced(graph_.parts[tier.from].name),
-                           spaced(graph_.parts[tier.to].name));
+  load.title = fmt::format("{} → {}", spaced_words(graph_.parts[tier.from].name),
+                           spaced_words(graph_.parts[tier.to].name));
   load.use.reserve(tier.links.size());
   double sum = 0;
   for (const sim::LinkId id : tier.links) {
@@ -81,7 +81,7 @@ std::vector<std::pair<std::string, std::string>> ClusterLoads::facts(const LinkA
   const sim::Cluster& cluster = result_->scenario.cluster;
   const sim::Link& of = cluster.link(link);
   std::vector<std::pair<std::string, std::string>> facts{{"link", cluster.link_name(link)},
-                                                         {"kind", spaced(sim::word(of.kind))},
+                                                         {"kind", spaced_words(sim::word(of.kind))},
                                                          {"capacity", sim::to_text(of.capacity)},
                                                          {"latency", sim::precise(of.latency)}};
   const sim::LinkLoad* load = traffic_.load(link);
@@ -100,7 +100,7 @@ std::vector<std::pair<std::string, std::string>> ClusterLoads::facts(const LinkA
                                   : fmt::format("{} links carry the same",
                                                 sim::grouped(std::uint64_t{load->represents})));
   for (const sim::LinkUser& user : traffic_.users(link))
-    facts.emplace_back(spaced(user.purpose), user_text(user));
+    facts.emplace_back(spaced_words(user.purpose), user_text(user));
   return facts;
 }
 

@@ -212,7 +212,7 @@ TEST_CASE("Sequences beyond the model's positions are refused", "[plan][problems
   model.max_sequence = 64;
   CHECK(problems_of(test::layout_for(1, 1, 1, 1), model) ==
         "sequence_length: sequence_length is 128, but test-gpt has positions for 64 tokens\n");
-  model.shape = TransformerShape{.positions = Positions::rotary};
+  model.shape.emplace().positions = Positions::rotary;
   CHECK(problems_of(test::layout_for(1, 1, 1, 1), model).empty());
   model.max_sequence = 0;
   model.fixed_sequence = 197;
