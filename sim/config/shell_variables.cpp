@@ -151,8 +151,9 @@ ShellText ShellExpander::document(const ShellText& raw) {
   return out.take_text();
 }
 
+// What a value costs beside its text counts, too: arrays that double hold many empty ones.
 void ShellExpander::count(const ShellText& made) {
-  made_ += made.text.size() + 1;
+  made_ += made.text.size() + sizeof(ShellText);
   if (made_ > most_shell_text) throw ShellProblem{made.at(), "the variables expand to no end"};
 }
 
