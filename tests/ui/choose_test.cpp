@@ -57,7 +57,7 @@ std::string completed(const SearchJob& job) {
       one.interval = clicked.interval;
       one.traits = clicked.traits;
     }
-    sim::add_chances(sim::time_errors_of(nullptr), *list);
+    sim::weigh_errors(sim::time_errors_of(nullptr), *list);
   }
   result.comparison = whole.comparison;
   return text_of(result);
