@@ -30,7 +30,10 @@ bool imports(const std::vector<std::string>& arguments, JobKind kind) {
 // Files of ours and config.json, where the command takes none of them.
 std::string own_kind(const std::vector<std::string>& arguments, const std::string& file,
                      const std::string& text) {
-  const bool converts = arguments.front() == "calibrate" || arguments.front() == "import";
+  const bool measures = std::ranges::any_of(
+      arguments, [](const std::string& argument) { return argument.starts_with("--from-"); });
+  const bool converts = (arguments.front() == "calibrate" && measures) ||  // else of scenarios
+                        arguments.front() == "import";
   if (!converts || (arguments.size() > 1 && arguments[1] == "hf")) return {};
   try {
     const bool json = text.find_first_not_of(" \t\r\n") == text.find('{');

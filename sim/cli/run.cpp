@@ -44,7 +44,7 @@ void show(const Request& request, const Scenario& scenario, const Plan& plan,
 }
 
 ExitCode run_scenario(const Request& request) {
-  const Scenario scenario = real::as_executed(load_scenario(request.scenario, request.overrides));
+  const Scenario scenario = load_scenario(request.scenario, request.overrides);
   const Plan plan = make_plan(scenario.model, scenario.layout);
   real::require_writable(request.files, request.options.checkpoint);
   return report_end(real::train_scenario(

@@ -40,6 +40,19 @@ BlockPool::Address BlockPool::take(Bytes bytes, int stream) {
   if (static_cast<std::size_t>(kind) >= kinds_.size())
     kinds_.resize(static_cast<std::size_t>(kind) + 1);
   Index found = find(kind, size);
+  // What is free is returned first, without a wait; where that is too little, the host waits, and
+  // what other streams have read by then is free again.
+  const auto lacks = [&] {
+    return !has_room(form_ == SegmentForm::fixed ? segment_size(size) : missing_for(kind, size));
+  };
+  if (found == none && lacks()) {
+    if (form_ == SegmentForm::fixed) return_oversize(kind, size);
+    if (lacks()) return_free();
+    if (lacks() && wait_) {
+      wait_();
+      found = find(kind, size);
+    }
+  }
   if (found == none) {
     form_ == SegmentForm::fixed ? add_segment(kind, size) : grow(kind, size);
     found = find(kind, size);
@@ -200,7 +213,6 @@ void BlockPool::grow(int kind, std::int64_t size) {
 void BlockPool::return_free() {
   ++most_.retries;
   returned_ = true;
-  if (wait_) wait_();
   form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
 }
 

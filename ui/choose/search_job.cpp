@@ -143,8 +143,8 @@ void SearchJob::run(Searched& searched, const sim::Control& control) {
     post(serial, [&](Mail& mail) { mail.news.points.push_back(point); });
   };
   const bool complete = sim::run_search(search, bounding, after_wave, evaluated);
-  const auto result =
-      std::make_shared<const sim::SearchResult>(sim::outline_result(search, complete));
+  // With the parts of the layouts that are listed: their intervals decide the order.
+  const auto result = std::make_shared<const sim::SearchResult>(sim::make_result(search, complete));
   post(serial, [&](Mail& mail) {
     mail.news.progress = {search.counts(), seconds(), search.ranking().favourite()};
     mail.news.result = result;
