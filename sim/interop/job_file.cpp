@@ -220,8 +220,8 @@ std::vector<std::string> note_lines(const ImportedJob& imported) {
   for (const Note& note : imported.notes)
     lines.push_back(fmt::format("note: {}: {}", note.key, note.what));
   if (!imported.ignored.empty())
-    lines.push_back(fmt::format("without an effect on a step: {} key{}: {}", imported.ignored.size(),
-                                imported.ignored.size() == 1 ? "" : "s",
+    lines.push_back(fmt::format("without an effect on a step: {} key{}: {}",
+                                imported.ignored.size(), imported.ignored.size() == 1 ? "" : "s",
                                 fmt::join(imported.ignored, ", ")));
   const Cluster& cluster = imported.scenario.cluster;
   if (cluster.gpus_per_node() < cluster.node_gpus())

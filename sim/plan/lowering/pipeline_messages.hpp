@@ -58,7 +58,7 @@ class PipelineMessages : StagePart {
   Value waiting_output_;       // of a forward pass that leads a pair: sent after the pair
   std::size_t waiting_slot_ = 0;
   std::vector<OpId> awaited_sends_;  // see wait_for_sends
-  std::vector<Value> posted_;  // messages that were asked for, by slot
+  std::vector<Value> posted_;        // messages that were asked for, by slot
   // By neighbour: how many of its messages were asked for; what was sent to it, and how many of
   // these it has asked for by now, where messages may wait long.
   std::array<std::size_t, 2> asked_for_{}, taken_{};
