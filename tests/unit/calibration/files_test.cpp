@@ -125,7 +125,8 @@ std::string device_problem(const std::string& trace, const char* base) {
 
 TEST_CASE("no device file is written that would be its base alone", "[calibration]") {
   const Folder folder;
-  CHECK_THROWS_AS(write_device_file(folder.path("a.yaml"), host_base_device(), {.host = "box"}),
+  CHECK_THROWS_AS(write_device_file(folder.path("a.yaml"), host_base_device(),
+                                    {.host = "box", .host_issue = Duration{5'000'000}}),
                   InputError);
   const std::string gpu = R"(NVIDIA H100 80GB HBM3","computeMajor":9,"warpSize":32)";
   CHECK(device_problem(trace_of(gpu, "", "cudaLaunchKernel"), "h100_sxm")

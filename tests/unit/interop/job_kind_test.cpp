@@ -41,7 +41,9 @@ TEST_CASE("every seed of the importers is known by its content", "[interop]") {
            sim::test::source_dir() + "/tests/fuzz/corpus/training_jobs"}) {
     std::ifstream file{entry.path(), std::ios::binary};
     const std::string text{std::istreambuf_iterator<char>{file}, {}};
-    const JobKind kind = kind_of_letter(text.front());
+    if (text.front() == 'l') continue;  // a line that starts a job: launch_lines_test.cpp
+    const bool primus = entry.path().filename().string().starts_with("primus");
+    const JobKind kind = primus ? JobKind::primus : kind_of_letter(text.front());
     const std::string name = kind == JobKind::torchtitan ? "job.toml"
                              : text.front() == 'p'       ? "job.py"
                              : text.front() == 'v'       ? "job.sh"

@@ -270,7 +270,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 49 more");
+        "pipeline_parallel and 50 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
@@ -293,7 +293,7 @@ TEST_CASE("a file that is not there is answered with the nearest, or with the sh
 TEST_CASE("models and clusters are said by the names of shipped files") {
   const std::string text =
       "model: llama-3.1-405b\ncluster: {path: dgx-h100, nodes: 64}\n"
-      "layout: {tensor_parallel: 8, pipeline_parallel: 8, global_batch: 64, sequence_length: "
+      "layout: {tensor_parallel: 8, pipeline_parallel: 1, global_batch: 64, sequence_length: "
       "1024}\n";
   const Scenario scenario = load(text);
   CHECK(scenario.model_path == root + "/models/llama-3.1-405b/config.json");

@@ -33,7 +33,8 @@ Scenario load(const std::string& text, const Lines& set = {}) {
 std::string scenario_with(const std::string& learning_rate) {
   const std::string root = sim::test::source_dir();
   return "model: " + root + "/models/byte-llama.yaml\ncluster: {path: " + root +
-         "/topologies/cpu-cores.yaml, gpus: 1}\nlayout: {sequence_length: 64, global_batch: 4}\n" +
+         "/topologies/cpu-cores.yaml, gpus: 1}\nlayout: {sequence_length: 64, global_batch: 4, "
+         "compute_dtype: fp32}\n" +
          "training:\n  learning_rate: " + learning_rate + "\n";
 }
 
