@@ -204,7 +204,7 @@ std::string memory_error_yaml(std::span<const MemoryExcess> values) {
   text += "  # With a set left out, for forecasts of its own rows:\n";
   for (const std::string& set : sets)
     text += entries(values, set, of_set(values, set));
-  text += "# What of a job a run has whose memory was measured.\nkinds:\n";
+  if (!kinds.empty()) text += "# What of a job a run has whose memory was measured.\nkinds:\n";
   for (const std::string& kind : kinds)
     text += fmt::format("  - {}\n", kind);
   return text;

@@ -219,7 +219,7 @@ TEST_CASE("What hybrid models are not modelled with is refused by key", "[plan][
   CHECK(refuses(operators, mamba, "recompute"));
   Model eager = mamba;
   eager.execution.adds_gradients = true;
-  CHECK(refuses(layout_of(1, 2, 1), eager, "framework"));
+  CHECK(refuses(layout_of(2, 1, 1), eager, "tensor_parallel"));
   Layout merged = layout_of(1, 2, 1);
   merged.overlap_expert_exchange = true;
   CHECK(refuses(merged, build_transformer(patterned("ME*E")), "overlap.expert_exchange"));

@@ -240,6 +240,7 @@ TEST_CASE("the first layers of each chunk run again", "[plan]") {
   const Model model = test::transformer(1, 8);
   Layout layout = test::layout_for(1, 2, 2, 4);
   layout.virtual_stages = 2;
+  layout.schedule = Schedule::interleaved;
   layout.recompute = Recompute::full;
   layout.layers_per_chunk = {3, 2, 2, 1};
   const auto again = [&](int layers) {

@@ -22,6 +22,7 @@ struct ScenarioFile {
     std::ofstream{path} << "model: " << root << "/models/gpt2.yaml\ncluster: {path: " << root
                         << "/topologies/dgx-h100.yaml, nodes: 2}\nlayout: {tensor_parallel: 2, "
                            "sequence_length: 1024, global_batch: 64}\n"
+                           "framework: {separate_update: false}\n"
                         << more;
   }
   ~ScenarioFile() { std::remove(path.c_str()); }

@@ -18,7 +18,8 @@ ScenarioInput job(int nodes, const std::string& disturbance) {
           "model: " + root + "/models/gpt2.yaml\ncluster: {path: " + root +
               "/topologies/dgx-h100.yaml, nodes: " + std::to_string(nodes) +
               "}\nlayout: {sequence_length: 1024, global_batch: " + std::to_string(32 * nodes) +
-              ", micro_batch: 4}\ndisturbance: " + disturbance + "\n"};
+              ", micro_batch: 4}\nframework: {separate_update: false}\ndisturbance: " +
+              disturbance + "\n"};
 }
 
 StepVariability steps_of(int nodes, const std::string& disturbance) {
