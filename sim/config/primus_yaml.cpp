@@ -19,18 +19,25 @@ constexpr int deepest_reference = 16;
 constexpr int most_files = 64;
 
 // A value of several files on top of each other.
+struct MergedEntry;
 struct Merged {
   ValueKind kind = ValueKind::object;
   TextPlace key_place, place;
-  std::string text;                                     // of a scalar
-  std::vector<std::pair<std::string, Merged>> entries;  // of an object, or, without names, a list
+  std::string text;                  // of a scalar
+  std::vector<MergedEntry> entries;  // of an object, or, without names, a list
 
-  Merged* find(std::string_view key) {
-    for (auto& [name, value] : entries)
-      if (name == key) return &value;
-    return nullptr;
-  }
+  Merged* find(std::string_view key);
 };
+struct MergedEntry {
+  std::string name;
+  Merged value;
+};
+
+Merged* Merged::find(std::string_view key) {
+  for (auto& [name, value] : entries)
+    if (name == key) return &value;
+  return nullptr;
+}
 
 // Objects are joined, anything else is replaced.
 void merge(Merged& under, Merged over) {
@@ -42,7 +49,7 @@ void merge(Merged& under, Merged over) {
     if (Merged* known = under.find(name))
       merge(*known, std::move(value));
     else
-      under.entries.emplace_back(name, std::move(value));
+      under.entries.push_back({name, std::move(value)});
   }
 }
 
@@ -135,8 +142,8 @@ class Experiment {
         const TreeEntry& entry = yaml.entry(node, slot);
         const std::string key{node.kind == ValueKind::object ? yaml.text(entry.key)
                                                              : std::string_view{}};
-        made.entries.emplace_back(key, copy(yaml, entry.node, at));
-        made.entries.back().second.key_place = at != nullptr ? *at : entry.key_place;
+        made.entries.push_back({key, copy(yaml, entry.node, at)});
+        made.entries.back().value.key_place = at != nullptr ? *at : entry.key_place;
       }
       return made;
     }
@@ -281,12 +288,12 @@ class Experiment {
   static void drop_turbo(Merged& job) {
     if (Merged* training = job.find("training"))
       std::erase_if(training->entries,
-                    [](const auto& entry) { return entry.first == "mock_data"; });
+                    [](const auto& entry) { return entry.name == "mock_data"; });
     Merged* model = job.find("model");
     Merged* converters = model == nullptr ? nullptr : model->find("converters");
     if (converters == nullptr) return;
     std::erase_if(converters->entries,
-                  [](const auto& entry) { return entry.second.text == "primus_turbo"; });
+                  [](const auto& entry) { return entry.value.text == "primus_turbo"; });
   }
 
   static bool is_own(std::string_view key) {
