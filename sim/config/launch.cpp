@@ -47,10 +47,11 @@ Launch unwrap(const Tree& tree, std::span<const Definition> definitions, const S
   ShellVariables variables;
   for (const Definition& definition : definitions)
     variables.define(definition.name, definition.value);
-  const std::vector<ShellText> slurm = words_for_slurm(source);
-  set_slurm_variables(slurm, variables);
+  std::vector<ShellText> slurm;
   UnwrappedJob job;
   try {
+    slurm = words_for_slurm(source);
+    set_slurm_variables(slurm, variables);
     job = is_manifest(tree.source()) ? unwrap_manifest(tree, variables, files)
                                      : UnwrappedJob{run_shell_script(source, variables, files)};
   } catch (const ShellProblem& problem) {

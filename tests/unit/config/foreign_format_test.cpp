@@ -23,6 +23,10 @@ std::string name_of(std::string_view text, bool launches = false) {
 struct Sample {
   std::string_view name, text;
 };
+constexpr char chakra_trace[] =
+    "\x07\x0a\x05"
+    "0.0.4\x10\x52\x0e\x0a\x09is_cpu_op\x52\x0a\x09"
+    "comm_sizeH\x80";
 const Sample samples[] = {
     {"a config of GPT-NeoX",
      "{\n  'pipe-parallel-size': 2, \"model-parallel-size\": 8,\n  \"pos-emb\": \"rotary\",\n}\n"},
@@ -60,11 +64,7 @@ const Sample samples[] = {
     {"a network of ASTRA-sim", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50 ]\n"},
     {"a system layer of ASTRA-sim",
      "{\"scheduling-policy\": \"FIFO\", \"preferred-dataset-splits\": 1}\n"},
-    {"an execution trace of Chakra (.et)",
-     std::string_view{"\x07\x0a\x05"
-                      "0.0.4\x10\x52\x0e\x0a\x09is_cpu_op\x52\x0a\x09"
-                      "comm_sizeH\x80",
-                      46}},
+    {"an execution trace of Chakra (.et)", {chakra_trace, sizeof chakra_trace - 1}},
     {"an execution trace of PyTorch (Chakra, host)",
      "{\"schema\": \"1.1.0-chakra.0.0.4\", \"pid\": 1, \"nodes\": []}\n"},
     {"a node's XML of lstopo (hwloc)",

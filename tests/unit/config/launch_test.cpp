@@ -61,6 +61,11 @@ TEST_CASE("a script that a script writes and starts is read, behind its launcher
         Lines{"srun -N 2 bash python a.py --lr 1"});
 }
 
+TEST_CASE("a quote that a line of Slurm never closes is told", "[config]") {
+  CHECK_THROWS_AS(parse_launch("#SBATCH --job-name=${`a}\npython3 train.py\n", "run.sh", {}),
+                  InputError);
+}
+
 TEST_CASE("what is only printed is no program", "[config]") {
   CHECK(programs_of("cat <<END\nusage: run.py --lr LR\nEND\npython a.py --lr 1\n") ==
         Lines{"python a.py --lr 1"});
