@@ -5,6 +5,7 @@
 #include <string>
 
 #include "real/calibrate/agree.hpp"
+#include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/cuda_kernels.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/dtype.hpp"
@@ -18,10 +19,6 @@ constexpr std::chrono::milliseconds making_timeout{60'000};  // of a communicato
 // Below it a call is about as long as the host takes to issue it.
 constexpr std::int64_t short_call_bytes = 1 << 20;
 constexpr int short_calls = 8;
-
-double host_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Communicator communicator_of(const CollectiveCase& collective, int rank) {
   Communicator made;
@@ -112,7 +109,7 @@ Interval CudaBench::run(const CollectiveCase& collective, int repeats) {
     for (int i = 0; i < repeats; ++i)
       start(collective);
   });
-  const double end = host_now();
+  const double end = wall_now();
   return {.begin = end - seconds, .end = end};
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/cuda_bench.hpp"
 #include "real/calibrate/kernel_samples.hpp"
 #include "real/cuda/prepare.hpp"
@@ -20,10 +20,6 @@ constexpr int warming_copies = 256;
 // Of small kernels, with and without an event behind each.
 constexpr std::size_t probes = 64;
 constexpr int probe_rounds = 9;
-
-double host_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double seconds_between(const DeviceEvent& begin, const DeviceEvent& end) {
   float milliseconds = 0;
@@ -72,12 +68,12 @@ std::vector<double> CudaClock::time_each(std::size_t count,
   for (int copies = copies_for(count);; copies *= 2) {
     keep_busy(copies);
     record(events_[0], compute());
-    const double begin = host_now();
+    const double begin = wall_now();
     for (std::size_t i = 0; i < count; ++i) {
       issue(i);
       record(events_[i + 1], compute());
     }
-    const double per_piece = (host_now() - begin) / static_cast<double>(count);
+    const double per_piece = (wall_now() - begin) / static_cast<double>(count);
     issue_seconds_ = issue_seconds_ > 0 ? std::min(issue_seconds_, per_piece) : per_piece;
     const bool ahead = cudaEventQuery(events_[0].get()) == cudaErrorNotReady;
     check(cudaEventSynchronize(events_[count].get()), "kernels that are measured");
@@ -124,10 +120,10 @@ double CudaClock::issue_cost(std::size_t count, const std::function<void(std::si
   std::vector<double> costs;
   for (int round = 0; round < probe_rounds; ++round) {
     keep_busy(std::max(2 * copies_for(count), 64));
-    const double begin = host_now();
+    const double begin = wall_now();
     for (std::size_t i = 0; i < count; ++i)
       issue(i);
-    costs.push_back((host_now() - begin) / static_cast<double>(count));
+    costs.push_back((wall_now() - begin) / static_cast<double>(count));
     check(cudaStreamSynchronize(compute()), "the cost to issue a kernel");
   }
   return median(costs);

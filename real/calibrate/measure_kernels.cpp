@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <optional>
 
 #include "real/calibrate/agree.hpp"
+#include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/measure.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
@@ -16,10 +16,6 @@ constexpr int fewest_passes = 5;
 constexpr int most_passes = 200;
 constexpr double enough_spread = 0.01;
 constexpr double not_measured = -1;  // in what ranks tell each other
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Fisher and Yates' shuffle of 0 .. count - 1.
 std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, std::uint64_t pass) {
@@ -181,7 +177,7 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
   barrier(transport);
   static_cast<void>(run_pass(*kernels, program, {.variants = variants, .seed = request.seed}));
   if (request.drift != nullptr) request.drift->mark();
-  const double begin = now();
+  const double begin = wall_now();
   for (int pass = 1; pass <= most_passes; ++pass) {
     const auto number = static_cast<std::uint64_t>(pass);
     kernels->refill(request.seed + number);
@@ -191,7 +187,7 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
     if (pass > fewest_passes) chosen = times.unsure(variants, enough_spread / 10);
     add_pass(*kernels, program, {variants, request.seed, number, chosen}, request.drift, times);
     const bool known = request.typical == Typical::median && times.spread(variants) < enough_spread;
-    const bool stop = pass >= fewest_passes && (known || now() - begin > request.seconds);
+    const bool stop = pass >= fewest_passes && (known || wall_now() - begin > request.seconds);
     if (agree(transport, stop ? 1 : 0) > 0) break;
   }
   std::vector<double> mine(every.size(), not_measured);

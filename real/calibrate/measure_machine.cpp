@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 
 #include "real/calibrate/agree.hpp"
+#include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/grid.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure.hpp"
@@ -30,10 +30,6 @@ constexpr double cuda_intensity = 295, host_intensity = 4;
 // What a card does under load shows after a second or two: the largest product runs so long before
 // anything is measured. Of a short measurement less.
 constexpr double soak_seconds = 3, soak_share = 0.3;
-
-double measured_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 sim::DType dtype_of(const MeasureRequest& request) {
   if (request.backend == MeasuredBackend::host) return sim::DType::fp32;
@@ -113,10 +109,10 @@ class Measurement {
 
   std::vector<sim::MeasuredKernel> kernels() {
     KernelTable table;
-    const double begin = measured_now();
+    const double begin = wall_now();
     const auto time_is_up = [&] {
       const double most = kernels_patience * (kernels_share + grid_share) * request_.seconds;
-      return agree(transport_, measured_now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
+      return agree(transport_, wall_now() - begin > most ? 1 : 0) > 0 || stop_wanted_();
     };
     const std::vector<double> shares = shares_of_plans();
     std::size_t done = 0;
@@ -196,10 +192,10 @@ class Measurement {
     if (!product) return;
     const std::unique_ptr<KernelBench> kernels = bench_.load(bound, request_.seed);
     const std::vector<std::uint32_t> ops(soak_batch, *product);
-    const double end = measured_now() + std::min(soak_seconds, soak_share * request_.seconds);
+    const double end = wall_now() + std::min(soak_seconds, soak_share * request_.seconds);
     do
       static_cast<void>(kernels->run(ops));
-    while (agree(transport_, measured_now() < end ? 1 : 0) > 0 && !stop_wanted_());
+    while (agree(transport_, wall_now() < end ? 1 : 0) > 0 && !stop_wanted_());
   }
   static constexpr std::size_t soak_batch = 8;
 

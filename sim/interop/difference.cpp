@@ -3,33 +3,16 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/layout/layout_fields.hpp"
+#include "sim/layout/rank_order.hpp"
 #include "sim/model/expert_bias.hpp"
 
 namespace sim {
 namespace {
 
-std::vector<Dimension> order_of(const Layout& layout) {
-  std::vector<Dimension> order = layout.placement;
-  std::erase_if(order, [&](Dimension dimension) {
-    switch (dimension) {
-      case Dimension::tensor:
-        return layout.tensor_parallel == 1;
-      case Dimension::context:
-        return layout.context_parallel == 1;
-      case Dimension::data:
-        return layout.data_parallel == 1;
-      case Dimension::pipeline:
-        return layout.pipeline_parallel == 1;
-    }
-    return false;
-  });
-  return order;
-}
-
 // What no step depends on gets one value.
 Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   const Layout defaults;
-  layout.placement = order_of(layout);
+  layout.placement = wide_dimensions(layout, layout.placement);
   const auto chunks = static_cast<std::int64_t>(layout.chunks());
   if (layout.layers_per_chunk.empty() && layers % chunks == 0)
     layout.layers_per_chunk.assign(static_cast<std::size_t>(chunks),
@@ -112,7 +95,7 @@ void compare_layouts(const Layout& a, const Layout& b, Keys& keys) {
 }  // namespace
 
 bool same_order(const Layout& a, const Layout& b) {
-  return order_of(a) == order_of(b);
+  return wide_dimensions(a, a.placement) == wide_dimensions(b, b.placement);
 }
 
 Framework canonical(const Framework& framework, const Scenario& scenario) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/layout/rank_order.hpp"
+
 namespace sim {
 namespace {
 
@@ -55,23 +57,7 @@ bool is_in_order(const Layout& layout, bool stages_before_replicas) {
   std::vector<Dimension> order{Dimension::tensor, Dimension::context, Dimension::data,
                                Dimension::pipeline};
   if (stages_before_replicas) std::swap(order[2], order[3]);
-  const auto of_one_rank = [&](Dimension dimension) {
-    switch (dimension) {
-      case Dimension::tensor:
-        return layout.tensor_parallel == 1;
-      case Dimension::context:
-        return layout.context_parallel == 1;
-      case Dimension::data:
-        return layout.data_parallel == 1;
-      case Dimension::pipeline:
-        return layout.pipeline_parallel == 1;
-    }
-    return false;
-  };
-  std::vector<Dimension> own = layout.placement;
-  std::erase_if(own, of_one_rank);
-  std::erase_if(order, of_one_rank);
-  return own == order;
+  return wide_dimensions(layout, layout.placement) == wide_dimensions(layout, order);
 }
 
 }  // namespace

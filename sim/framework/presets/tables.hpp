@@ -33,7 +33,7 @@ LayoutDefault attention(AttentionKernel kernel, std::string_view why);
 LayoutDefault waits_for_messages(std::string_view why, bool fixed = false);
 // The same, but messages of the interleaved schedule overlap.
 LayoutDefault overlaps_interleaved_messages(std::string_view why);
-// torch.distributed.pipelining: overlap.pipeline of whoever has its pipelines from there.
+// torch.distributed.pipelining: overlap.pipeline of frameworks that take its pipelines.
 LayoutDefault messages_of_torch();
 
 }  // namespace sim::preset_tables
