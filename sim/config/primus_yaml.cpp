@@ -287,8 +287,7 @@ class Experiment {
   // What Primus adds to torchtitan's sections: a converter to its own kernels, data that it makes.
   static void drop_turbo(Merged& job) {
     if (Merged* training = job.find("training"))
-      std::erase_if(training->entries,
-                    [](const auto& entry) { return entry.name == "mock_data"; });
+      std::erase_if(training->entries, [](const auto& entry) { return entry.name == "mock_data"; });
     Merged* model = job.find("model");
     Merged* converters = model == nullptr ? nullptr : model->find("converters");
     if (converters == nullptr) return;
