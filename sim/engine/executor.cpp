@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "sim/engine/least_left.hpp"
+
 namespace sim {
 namespace {
 
@@ -56,8 +58,9 @@ void Executor::run(const Control& control) {
     advance(slot, index_of(slot).used_streams);
   settle();
   prepare_jumps();
+  prepare_limit();
   std::vector<Event> instant;
-  while (!queue_.empty()) {
+  while (!queue_.empty() && !beyond_limit_) {
     queue_.take_instant(instant);
     events_ += instant.size();
     if (events_ >= next_look) {
@@ -69,9 +72,31 @@ void Executor::run(const Control& control) {
     settle();
     if (slots_[0].done[compute] >= next_milestone_) look_for_period();
   }
+  if (beyond_limit_) {
+    end_ = *beyond_limit_;
+    return;
+  }
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
     for (std::uint32_t stream = 0; stream < stream_count; ++stream)
       if (slots_[slot].done[stream] < index_of(slot).order[stream].size()) report_deadlock();
+}
+
+void Executor::prepare_limit() {
+  if (!input_.limit || input_.jitter > 0 || stepwise_ != nullptr) return;
+  least_left_ = least_left(input_);
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot)
+    look_at_limit(slot);
+}
+
+// Whether the slot, that has just finished some of its kernels, can still be done by then. Rounded
+// sums may be too long by a picosecond per operator.
+void Executor::look_at_limit(std::uint32_t slot) {
+  if (least_left_.empty() || least_left_[slot].empty()) return;
+  const std::int64_t left = least_left_[slot][slots_[slot].done[compute]];
+  const auto rounding = static_cast<std::int64_t>(program_of(slot).size());
+  const TimePoint least = now() + Duration{left - rounding};
+  if (least.time_since_epoch() <= *input_.limit) return;
+  beyond_limit_ = least;
 }
 
 void Executor::handle(const Event& event) {

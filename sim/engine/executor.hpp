@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ struct ExecutorInput {
   double jitter = 0;
   std::uint64_t seed = 0;
   bool jump = true;  // over whole periods of a steady state
+  std::optional<Duration> limit{};  // SimulationOptions::limit
 };
 
 class Executor {
@@ -55,7 +57,8 @@ class Executor {
   Executor(const ExecutorInput& input, std::span<const std::uint32_t> recorded,
            StepwiseRuns* stepwise = nullptr);
 
-  // Runs to the end of all programs. Throws std::runtime_error on a deadlock, naming who waits;
+  // Runs to the end of all programs, or until they cannot end by the limit: `end` is then the least
+  // time at which they could, and the rest says nothing. Throws std::runtime_error on a deadlock, naming who waits;
   // Stopped.
   void run(const Control& control = {});
 
@@ -192,11 +195,6 @@ class Executor {
   void end_side_kernel(std::uint32_t activity);
 
   // Communication.
-  struct Call {
-    std::uint32_t channel = 0;
-    std::uint32_t cell = 0;  // of the cost table
-  };
-  Call call_of(std::uint32_t slot, Stream stream, OpId op) const;
   void launch(std::uint32_t slot, Stream stream, OpId op);
   void arrive(std::uint32_t slot, Stream stream, OpId op, const Call& call);
   void start_activity(const Call& call, Stream stream);
@@ -239,6 +237,10 @@ class Executor {
   void repeat_spans(std::uint32_t slot, const Snapshot& before, const Snapshot& current,
                     std::uint64_t periods);
 
+  // The limit.
+  void prepare_limit();
+  void look_at_limit(std::uint32_t slot);
+
   [[noreturn]] void report_deadlock() const;
 
   const ExecutorInput input_;
@@ -264,6 +266,8 @@ class Executor {
   std::vector<Duration> pattern_busy_;
   std::vector<std::vector<Span>> spans_;
   TimePoint end_{};
+  std::vector<std::vector<std::int64_t>> least_left_;  // by slot; empty: there is no limit
+  std::optional<TimePoint> beyond_limit_;  // when the step ends at least
   std::uint64_t events_ = 0;
   std::uint64_t finished_operators_ = 0;
   // Positions of slot 0 at which a recurrence is looked for, and the next of them.

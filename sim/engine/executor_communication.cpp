@@ -5,31 +5,10 @@
 
 namespace sim {
 
-Executor::Call Executor::call_of(std::uint32_t slot, Stream stream, OpId op) const {
-  const RankSlot& wired = system_.slots[slot];
-  const Program& program = program_of(slot);
-  const std::uint32_t work = program.work[op.value];
-  std::uint32_t channel = no_channel;
-  std::uint32_t request = 0;
-  if (program.kind[op.value] == OpKind::collective) {
-    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
-    request = system_.requests.of_collective[wired.program][work];
-  } else {
-    SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
-              word(program.kind[op.value]));
-    channel = wired.peer[static_cast<std::size_t>(stream)];
-    request = static_cast<std::uint32_t>(system_.requests.collectives.size()) +
-              system_.requests.of_transfer[wired.program][work];
-  }
-  SIM_CHECK(channel != no_channel, program.name(op));
-  const std::size_t row = system_.channels[channel].shape * system_.requests.size();
-  return {channel, static_cast<std::uint32_t>(row) + request};
-}
-
 // A communication kernel holds its SMs from here on, also while it waits for its partners; a core
 // is held only while bytes move.
 void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
-  const Call call = call_of(slot, stream, op);
+  const Call call = call_of(system_, slot, program_of(slot), op);
   const std::int32_t sm = system_.costs[call.cell].sm;
   if (sm > 0 && !input_.shares_device) {
     if (has_no_room(slot, sm)) {

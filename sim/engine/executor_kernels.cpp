@@ -174,6 +174,7 @@ void Executor::end_kernels(std::uint32_t slot) {
   state.running = state.in_tail = false;
   end_ = now();
   finish(slot, compute);
+  look_at_limit(slot);
   advance(slot, woken_by(slot, compute));
 }
 

@@ -161,7 +161,8 @@ ExecutorInput executor_input(const Plan& plan, const Device& device, const Syste
           .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
           .jitter = options.jitter,
           .seed = options.seed,
-          .jump = options.jump};
+          .jump = options.jump,
+          .limit = options.limit};
 }
 
 Simulation run_system(const Plan& plan, const Cluster& cluster, System system,

@@ -49,6 +49,9 @@ struct SimulationOptions {
   TimeFactors factors{};     // all 1: the cost models as they are
   bool record_all = false;   // spans of all ranks, not of representatives only
   bool record_spans = true;  // false: the end of the step is all that is asked for
+  // Where the step takes longer, the simulation ends as soon as that is sure, and its end is a time
+  // beyond the limit that the step takes at least.
+  std::optional<Duration> limit{};
   // What if: resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
        free_pipeline = false, free_host = false;

@@ -361,4 +361,24 @@ void price(System& system, const Cluster& cluster, const SimulationOptions& opti
       price_cell(system, cluster, options, cell / width, cell % width);
 }
 
+Call call_of(const System& system, std::uint32_t slot, const Program& program, OpId op) {
+  const RankSlot& wired = system.slots[slot];
+  const std::uint32_t work = program.work[op.value];
+  std::uint32_t channel = no_channel;
+  std::uint32_t request = 0;
+  if (program.kind[op.value] == OpKind::collective) {
+    channel = wired.group[static_cast<std::size_t>(program.collectives[work].group)];
+    request = system.requests.of_collective[wired.program][work];
+  } else {
+    SIM_CHECK(program.kind[op.value] == OpKind::send || program.kind[op.value] == OpKind::recv,
+              word(program.kind[op.value]));
+    channel = wired.peer[static_cast<std::size_t>(program.stream[op.value])];
+    request = static_cast<std::uint32_t>(system.requests.collectives.size()) +
+              system.requests.of_transfer[wired.program][work];
+  }
+  SIM_CHECK(channel != no_channel, program.name(op));
+  const std::size_t row = system.channels[channel].shape * system.requests.size();
+  return {channel, static_cast<std::uint32_t>(row) + request};
+}
+
 }  // namespace sim

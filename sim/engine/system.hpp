@@ -112,6 +112,13 @@ struct System {
   }
 };
 
+// Where an operator that communicates does so, and what it costs there.
+struct Call {
+  std::uint32_t channel = 0;
+  std::uint32_t cell = 0;  // of System::costs
+};
+Call call_of(const System& system, std::uint32_t slot, const Program& program, OpId op);
+
 class KnownGroups;
 
 // One slot per rank, one channel per communicator and per direction between neighbours.

@@ -76,4 +76,13 @@ std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& mo
 // REQUIRES: layout_problems() is empty.
 Plan make_plan(const Model& model, const Layout& layout);
 
+// The same in two parts: the first has the program of one stage alone, which says what that needs
+// of memory. REQUIRES: no Layout::has_lengths().
+Plan plan_of_stage(const Model& model, const Layout& layout, int stage);
+void plan_other_stages(Plan& plan, const Model& model);
+
+// Puts the ranks of a plan into the order of `layout`: as if it had been planned so.
+// REQUIRES: the two layouts differ in nothing but their placement.
+void place_ranks(Plan& plan, const Model& model, const Layout& layout);
+
 }  // namespace sim

@@ -30,8 +30,7 @@ HostMemoryUse host_of_node(const Plan& plan, const Program& program, const Clust
   return host;
 }
 
-// Gradients that each backward pass makes anew (zero_grad(set_to_none=True)) are not all there at
-// the peak: `allocated` is what the replayed allocator had in use.
+// They are not all there at the peak: `allocated` is what the replayed allocator had in use.
 void leave_out_gradients(MemoryUse& use, Bytes allocated) {
   Bytes& gradients = use.at_peak[static_cast<std::size_t>(BufferCategory::gradients)];
   const Bytes absent = std::clamp(use.peak - allocated, Bytes{}, gradients);
@@ -59,22 +58,39 @@ const CachedMemory& PlanMemory::unbounded(std::size_t program) {
 CachedMemory PlanMemory::held(std::size_t program, Bytes room) {
   const CachedMemory& free = unbounded(program);
   if (free.reserved <= room) return free;
-  return cached_memory(plan_.memory_programs()[program], room);
+  std::optional<std::pair<Bytes, CachedMemory>>& bounded = known_[program].bounded;
+  if (!bounded || bounded->first != room)
+    bounded.emplace(room, cached_memory(plan_.memory_programs()[program], room));
+  return bounded->second;
 }
 
 void PlanMemory::add_fragments(std::size_t program, StageMemory& stage) {
   const Bytes room = stage.capacity - stage.reserved;
   const CachedMemory taken = held(program, room);
-  const Allocation& allocation = plan_.memory_programs()[program].allocation;
-  if (allocation.separate_gradients && plan_.layout.data_parallel == 1)
-    leave_out_gradients(stage.use, taken.allocated);
+  if (gradients_may_be_absent(program)) leave_out_gradients(stage.use, taken.allocated);
   stage.fragments = std::max(Bytes{}, taken.reserved - stage.use.peak);
   stage.retries = taken.retries;
   stage.kept = taken.kept;
+  const Allocation& allocation = plan_.memory_programs()[program].allocation;
   if (allocation.copies_gathered || allocation.flat_parameters) stage.allocated = taken.allocated;
 }
 
+// Gradients that each backward pass makes anew (zero_grad(set_to_none=True)).
+bool PlanMemory::gradients_may_be_absent(std::size_t program) const {
+  return plan_.memory_programs()[program].allocation.separate_gradients &&
+         plan_.layout.data_parallel == 1;
+}
+
 std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommunicators* known) {
+  return stages(cluster, known, plan_.caching_allocator);
+}
+
+std::vector<StageMemory> PlanMemory::least(const Cluster& cluster, KnownCommunicators* known) {
+  return stages(cluster, known, false);
+}
+
+std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommunicators* known,
+                                            bool replayed) {
   const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan_.layout.pipeline_parallel));
   CommunicatorMemory communicators{plan_, cluster, known};
@@ -87,7 +103,7 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
                      .fragments = {},
                      .retries = 0,
                      .kept = {},
-                     .replayed = plan_.caching_allocator,
+                     .replayed = replayed,
                      .allocated = {},
                      .total = {},
                      .capacity = device.memory,
@@ -95,7 +111,11 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
                      .host = host_of_node(plan_, program, cluster),
                      .host_capacity = cluster.host().memory,
                      .disk_capacity = cluster.host().disk};
-    if (plan_.caching_allocator) add_fragments(i, here);
+    if (replayed) {
+      add_fragments(i, here);
+    } else if (plan_.caching_allocator && gradients_may_be_absent(i)) {
+      leave_out_gradients(here.use, Bytes{});
+    }
     here.total = here.use.peak + here.fragments + here.reserved;
     if (here.use.peak_op.value < program.size())
       here.peak_operator = program.name(here.use.peak_op);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -58,6 +59,8 @@ class PlanMemory {
   // Of every stage the worst program. Needs no simulation. `known`: of communicators, where many
   // plans are asked about on one cluster.
   std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known = nullptr);
+  // The same without a replay of an allocator, of which nothing is said: no more than it comes to.
+  std::vector<StageMemory> least(const Cluster& cluster, KnownCommunicators* known = nullptr);
   // What the allocator takes for a program of Plan::memory_programs() on a device that has `room`.
   CachedMemory held(std::size_t program, Bytes room);
 
@@ -65,10 +68,13 @@ class PlanMemory {
   struct OfProgram {
     std::optional<MemoryUse> use{};
     std::optional<CachedMemory> unbounded{};
+    std::optional<std::pair<Bytes, CachedMemory>> bounded{};  // the last room that was asked about
   };
   const MemoryUse& use(std::size_t program);
   const CachedMemory& unbounded(std::size_t program);
+  bool gradients_may_be_absent(std::size_t program) const;
   void add_fragments(std::size_t program, StageMemory& stage);
+  std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known, bool replayed);
 
   const Plan& plan_;
   std::vector<OfProgram> known_;

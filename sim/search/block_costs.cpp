@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -45,12 +47,15 @@ class ActivationHeap {
   explicit ActivationHeap(const Program& program)
       : program_{program}, alive_(program.buffers.size()) {}
 
-  void issue(std::uint32_t op) {
+  // Returns what is alive while it runs.
+  std::int64_t issue(std::uint32_t op) {
     for (const BufferUse& use : program_.buffer_uses({op}))
       if (use.access == Access::write) change(use.buffer, true);
-    most = std::max(most, now);
+    const std::int64_t alive = now;
+    most = std::max(most, alive);
     for (const BufferUse& use : program_.buffer_uses({op}))
       if (use.access == Access::free) change(use.buffer, false);
+    return alive;
   }
 
   std::int64_t now = 0, most = 0;
@@ -67,6 +72,10 @@ class ActivationHeap {
   std::vector<bool> alive_;
 };
 
+bool of_a_block(const Program& program, std::uint32_t op) {
+  return program.action[op] < Action::send && program.subject[op] != Program::no_subject;
+}
+
 // A pass of a block: a run of operators.
 struct PassRun {
   BlockPlace place = BlockPlace::input;
@@ -74,17 +83,67 @@ struct PassRun {
   Pass pass = Pass::forward;
   std::uint32_t first = 0, last = 0;
   std::int64_t left = 0, most = 0;  // activations
+  std::int64_t before = 0;          // alive when it began
+  std::int64_t most_gathered = 0;   // with the weights that ZeRO-3 gathers
 };
 
-bool of_a_block(const Program& program, std::uint32_t op) {
-  return program.action[op] < Action::send && program.subject[op] != Program::no_subject;
-}
+// Bytes of the weights that ZeRO-3 has gathered while an operator of a pass runs, at least: those
+// of a block come as one unit, and those of its experts as another, from the first operator that
+// reads one of them to the last.
+class GatheredWeights {
+ public:
+  GatheredWeights(const Program& program, std::int64_t bytes_each)
+      : program_{program}, bytes_each_{bytes_each} {
+    for (const Site& site : program.sites)
+      if (program.owns_parameters(site)) unit_of(site).elements += site.elements;
+  }
+
+  void begin(std::uint32_t first, std::uint32_t last) {
+    for (auto& [key, unit] : units_)
+      unit.first = unit.last = none;
+    for (std::uint32_t op = first; op < last; ++op) {
+      if (!reads_weights(op)) continue;
+      Unit& unit = unit_of(program_.sites[program_.subject[op]]);
+      if (unit.first == none) unit.first = op;
+      unit.last = op;
+    }
+  }
+  std::int64_t at(std::uint32_t op) const {
+    std::int64_t bytes = 0;
+    for (const auto& [key, unit] : units_)
+      if (unit.first <= op && op <= unit.last) bytes += unit.elements * bytes_each_;
+    return bytes;
+  }
+
+ private:
+  static constexpr std::uint32_t none = UINT32_MAX;
+  struct Unit {
+    std::int64_t elements = 0;
+    std::uint32_t first = none, last = 0;
+  };
+
+  Unit& unit_of(const Site& site) {
+    const bool of_experts = site.bucket < program_.parameter_buckets.size() &&
+                            program_.parameter_buckets[site.bucket].of_experts;
+    return units_[{site.place, site.layer, of_experts}];
+  }
+  bool reads_weights(std::uint32_t op) const {
+    if (!of_a_block(program_, op)) return false;
+    const auto uses = program_.buffer_uses({op});
+    return std::ranges::any_of(uses, [](const BufferUse& use) { return use.role == Role::weight; });
+  }
+
+  const Program& program_;
+  std::int64_t bytes_each_;
+  std::map<std::tuple<BlockPlace, int, bool>, Unit> units_;
+};
 
 // Those of the second micro-batch: the first one encodes weights, too, and the last one may reduce
 // gradients.
-std::vector<PassRun> second_micro_batch(const Program& program) {
+std::vector<PassRun> second_micro_batch(const Program& program, std::int64_t bytes_of_weight) {
   std::vector<PassRun> runs;
   ActivationHeap heap{program};
+  std::vector<std::int64_t> alive(program.size());
   std::int64_t before = 0;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (of_a_block(program, op)) {
@@ -94,14 +153,25 @@ std::vector<PassRun> second_micro_batch(const Program& program) {
       if (!goes_on) {
         before = heap.most = heap.now;
         if (program.label[op].microbatch == 1)
-          runs.push_back({site.place, site.layer, program.pass[op], op, op, 0, 0});
+          runs.push_back({.place = site.place,
+                          .layer = site.layer,
+                          .pass = program.pass[op],
+                          .first = op,
+                          .last = op,
+                          .before = before});
       }
     }
-    heap.issue(op);
+    alive[op] = heap.issue(op);
     if (runs.empty() || program.label[op].microbatch != 1 || !of_a_block(program, op)) continue;
     runs.back().last = op + 1;
     runs.back().left = heap.now - before;
     runs.back().most = heap.most - before;
+  }
+  GatheredWeights weights{program, bytes_of_weight};
+  for (PassRun& run : runs) {
+    weights.begin(run.first, run.last);
+    for (std::uint32_t op = run.first; op < run.last; ++op)
+      run.most_gathered = std::max(run.most_gathered, alive[op] - run.before + weights.at(op));
   }
   return runs;
 }
@@ -148,15 +218,19 @@ class Reader {
       costs.recompute = path.last_kernel;
       costs.recompute_left = run.left;
       costs.recompute_most = run.most;
+      costs.recompute_most_gathered = run.most_gathered;
       return;
     }
     if (run.pass == Pass::weight_backward) {
       costs.weight = path.last_kernel;
+      costs.weight_freed = std::max<std::int64_t>(0, -run.left);
       return;
     }
     if (costs.backward == 0) costs.backward_head = path.first_kernel;
     costs.backward += path.last_kernel;
     costs.backward_most = std::max(costs.backward_most, costs.backward_left + run.most);
+    costs.backward_most_gathered =
+        std::max(costs.backward_most_gathered, costs.backward_left + run.most_gathered);
     costs.backward_left += run.left;
     costs.backward_tail = path.last_kernel - end_of_input_gradient(run, path);
   }
@@ -213,6 +287,10 @@ class Reader {
 
 }  // namespace
 
+DType weights_of(const Layout& layout) {
+  return layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype;
+}
+
 ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing) {
   SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 3, layout.chunks());
   Layout whole = layout;
@@ -229,11 +307,16 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
     return place == BlockPlace::input ? costs.input : costs.output;
   };
   const Reader reader{program, pricing};
-  for (const PassRun& run : second_micro_batch(program))
+  for (const PassRun& run : second_micro_batch(program, bytes_of(weights_of(layout))))
     reader.read(run, costs_of(run.place, run.layer));
-  for (const Site& site : program.sites)
-    (site.tied ? costs_of(site.place, site.layer).shared
-               : costs_of(site.place, site.layer).parameters) += site.elements;
+  for (const Site& site : program.sites) {
+    BlockCosts& block = costs_of(site.place, site.layer);
+    const bool of_experts = site.bucket < program.parameter_buckets.size() &&
+                            program.parameter_buckets[site.bucket].of_experts;
+    (site.tied    ? block.shared
+     : of_experts ? block.expert_parameters
+                  : block.parameters) += site.elements;
+  }
   const ShardedModel sharded = shard(shorter.model, whole);
   costs.boundary = INT64_MAX;
   for (std::uint32_t i = 0; i < sharded.blocks.size(); ++i) {

@@ -28,7 +28,11 @@ struct BlockCosts {
   std::int64_t forward_left = 0, forward_most = 0;
   std::int64_t recompute_left = 0, recompute_most = 0;
   std::int64_t backward_left = 0, backward_most = 0;
-  std::int64_t parameters = 0;  // elements that the rank holds
+  // The most of these passes together with the weights that ZeRO-3 has gathered for them.
+  std::int64_t recompute_most_gathered = 0, backward_most_gathered = 0;
+  std::int64_t weight_freed = 0;  // by the weight gradients, where the schedule splits them
+  std::int64_t parameters = 0;         // elements that the rank holds, but those of
+  std::int64_t expert_parameters = 0;  // experts
   std::int64_t shared = 0;      // of a table that the embedding holds too
 };
 
@@ -49,6 +53,9 @@ struct BlockPricing {
   DeviceShares shares;
   std::function<LeastCollective(const Collective&)> collective;  // within layers
 };
+
+// What parameters are kept and gathered in.
+DType weights_of(const Layout& layout);
 
 // `layout` gives the split, the micro-batch, the kernels, the schedule (split backward pass or not)
 // and what is recomputed; it has one stage, one chunk, and three micro-batches.

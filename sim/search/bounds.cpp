@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -101,6 +102,30 @@ std::vector<StageKernels> kernels_of_stages(const Layout& layout,
   return stages;
 }
 
+// Memory of a stage, without what the device keeps for itself.
+struct StageNeeds {
+  ActivationBytes activations{};
+  std::int64_t parameters = 0, expert_parameters = 0;  // elements
+  std::int64_t under(const Layout& sharding) const {
+    return (gathers_weights(sharding, expert_parameters) ? activations.gathered
+                                                         : activations.plain) +
+           parameter_bytes(sharding, parameters, expert_parameters);
+  }
+};
+
+std::vector<StageNeeds> stage_needs(const Layout& layout, const std::vector<ChunkCosts>& chunks) {
+  std::vector<StageNeeds> needs;
+  for (const ActivationBytes& bytes : activation_bytes(layout, chunks))
+    needs.push_back({.activations = bytes});
+  const Placement placement{layout};
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    StageNeeds& stage = needs[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))];
+    stage.parameters += chunks[c].parameters;
+    stage.expert_parameters += chunks[c].expert_parameters;
+  }
+  return needs;
+}
+
 struct StageTail {
   int stage = 0;
   TailCosts costs;
@@ -146,32 +171,42 @@ struct Bounds::Parts {
     return {time_of(cost), cost.transfer.count(), cost.sm};
   }
 
-  // The shapes that groups of this role have on the lane, over all stages and placements, and over
-  // the GPUs per node in `used`.
+  // Where the ranks of a pipeline may lie.
+  struct Places {
+    std::vector<std::uint8_t> placements;  // indices into Candidates::placements
+    std::vector<int> gpus_per_node;
+  };
+  Places all_places(const Pipeline& pipeline) const {
+    std::vector<std::uint8_t> placements(candidates.placements.size());
+    std::iota(placements.begin(), placements.end(), std::uint8_t{0});
+    return {placements, used_by(pipeline)};
+  }
+
+  // The shapes that groups of this role have on the lane, over all stages and places.
   std::vector<GroupShape> lane_shapes(const Pipeline& pipeline, GroupRole role,
-                                      const std::vector<int>& used) const {
+                                      const Places& places) const {
     std::vector<GroupShape> found;
-    for (const int per_node : used)
-      add_lane_shapes(pipeline, role, per_node, found);
+    for (const int per_node : places.gpus_per_node)
+      for (const std::uint8_t placement : places.placements)
+        add_lane_shapes(pipeline, role, per_node, candidates.placements[placement], found);
     return found;
   }
   void add_lane_shapes(const Pipeline& pipeline, GroupRole role, int per_node,
+                       const std::vector<Dimension>& placement,
                        std::vector<GroupShape>& found) const {
     Layout layout = layout_of(specification, pipeline);
+    layout.placement = placement;
     const ShapeCache& shapes = machines.at(per_node).shapes;
-    for (const std::vector<Dimension>& placement : candidates.placements) {
-      layout.placement = placement;
-      // Groups within nodes are alike where they take the same places, as long as nodes are.
-      const bool within = role == GroupRole::tensor && placement.front() == Dimension::tensor &&
-                          per_node % pipeline.tensor == 0 && specification.workload.faults.empty();
-      std::set<std::uint32_t> places;
-      for (int stage = 0; stage < pipeline.stages; ++stage) {
-        const std::vector<GpuId> members = lane_group(layout, role, stage);
-        const std::uint32_t place = members.front().value % static_cast<std::uint32_t>(per_node);
-        if (within && !places.insert(place).second) continue;
-        const GroupShape shape = shapes.shape_of(members);
-        if (std::find(found.begin(), found.end(), shape) == found.end()) found.push_back(shape);
-      }
+    // Groups within nodes are alike where they take the same places, as long as nodes are.
+    const bool within = role == GroupRole::tensor && placement.front() == Dimension::tensor &&
+                        per_node % pipeline.tensor == 0 && specification.workload.faults.empty();
+    std::set<std::uint32_t> places;
+    for (int stage = 0; stage < pipeline.stages; ++stage) {
+      const std::vector<GpuId> members = lane_group(layout, role, stage);
+      const std::uint32_t place = members.front().value % static_cast<std::uint32_t>(per_node);
+      if (within && !places.insert(place).second) continue;
+      const GroupShape shape = shapes.shape_of(members);
+      if (std::find(found.begin(), found.end(), shape) == found.end()) found.push_back(shape);
     }
   }
 
@@ -182,19 +217,19 @@ struct Bounds::Parts {
                                GroupRole::expert_tensor};
     return static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
   }
-  const LaneShapes& shapes_of(const Pipeline& pipeline) {
-    const std::vector<int> used = used_by(pipeline);
+  const LaneShapes& shapes_of(const Pipeline& pipeline, const Places& places) {
     const std::tuple key{pipeline.gpus,
                          pipeline.tensor,
                          pipeline.context,
                          pipeline.stages,
                          pipeline.experts,
                          pipeline.expert_tensor,
-                         used};
+                         places.placements,
+                         places.gpus_per_node};
     return lane_memo.get(key, [&] {
       LaneShapes made;
       const auto add = [&](GroupRole role, int ranks) {
-        if (ranks > 1) made[lane_of(role)] = lane_shapes(pipeline, role, used);
+        if (ranks > 1) made[lane_of(role)] = lane_shapes(pipeline, role, places);
       };
       add(GroupRole::tensor, pipeline.tensor);
       add(GroupRole::context, pipeline.context);
@@ -216,8 +251,8 @@ struct Bounds::Parts {
     return least.value_or(LeastCollective{});
   }
 
-  const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute) {
-    const LaneShapes& lane = shapes_of(pipeline);
+  const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute,
+                             const LaneShapes& lane) {
     const bool split = splits_backward(pipeline.schedule);
     const std::size_t lane_number = lane_index(lane);
     const std::tuple key{pipeline.gpus,
@@ -258,10 +293,11 @@ struct Bounds::Parts {
     return lanes.size() - 1;
   }
 
-  std::vector<ChunkCosts> chunks_of(const Pipeline& pipeline, const Layout& layout) {
+  std::vector<ChunkCosts> chunks_of(const Pipeline& pipeline, const Layout& layout,
+                                    const LaneShapes& lane) {
     const bool full = pipeline.recompute == Recompute::full;
-    const ModelCosts& plain = costs_of(pipeline, full ? Recompute::none : pipeline.recompute);
-    const ModelCosts& again = full ? costs_of(pipeline, Recompute::full) : plain;
+    const ModelCosts& plain = costs_of(pipeline, full ? Recompute::none : pipeline.recompute, lane);
+    const ModelCosts& again = full ? costs_of(pipeline, Recompute::full, lane) : plain;
     return chunk_costs(layout, plain, again, model.tied_embedding);
   }
 
@@ -277,15 +313,15 @@ struct Bounds::Parts {
   }
 
   std::vector<MessageTimes> messages(const Pipeline& pipeline, const Layout& layout,
-                                     const Cluster& machine) {
+                                     const Cluster& machine, const LaneShapes& lane) {
     const int stages = layout.pipeline_parallel;
     std::vector<MessageTimes> times(static_cast<std::size_t>(stages));
     if (stages == 1) return times;
-    const std::int64_t whole = costs_of(pipeline, Recompute::none).boundary;
+    const std::int64_t whole = costs_of(pipeline, Recompute::none, lane).boundary;
     const bool gathers = layout.tensor_parallel > 1 && !layout.sequence_parallel;
     const std::int64_t part = gathers ? divide_up(whole, layout.tensor_parallel) : whole;
     const std::int64_t gather =
-        gathers ? within_layers(shapes_of(pipeline), {CollectiveKind::all_gather, GroupRole::tensor,
+        gathers ? within_layers(lane, {CollectiveKind::all_gather, GroupRole::tensor,
                                                       layout.activation_dtype, Bytes{whole}})
                       .time
                 : 0;
@@ -380,8 +416,10 @@ struct Bounds::Parts {
     return time_memo.get(key, [&] {
       const Pipeline& pipeline = candidates.pipelines[candidate.pipeline];
       const Cluster& machine = machines.at(candidate.gpus_per_node).cluster;
-      const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout);
-      return Timed{schedule_times(layout, chunks, messages(pipeline, layout, machine)),
+      const LaneShapes& lane =
+          shapes_of(pipeline, {{candidate.placement}, {candidate.gpus_per_node}});
+      const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout, lane);
+      return Timed{schedule_times(layout, chunks, messages(pipeline, layout, machine, lane)),
                    chunks.front().forward, host_time(layout, chunks),
                    kernels_of_stages(layout, chunks)};
     });
@@ -398,7 +436,9 @@ struct Bounds::Parts {
   std::map<int, Machine> machines;       // by the GPUs used per node
   std::mutex lane_mutex;
   std::vector<LaneShapes> lanes;
-  Memo<std::tuple<int, int, int, int, int, int, std::vector<int>>, LaneShapes> lane_memo;
+  Memo<std::tuple<int, int, int, int, int, int, std::vector<std::uint8_t>, std::vector<int>>,
+       LaneShapes>
+      lane_memo;
   Memo<
       std::tuple<int, int, int, ContextExchange, int, int, int, bool, bool, Recompute, std::size_t>,
       ModelCosts>
@@ -415,19 +455,10 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
   Parts& parts = *parts_;
   const Pipeline& pipeline = parts.candidates.pipelines[number];
   Layout layout = layout_of(parts.specification, pipeline);
-  const std::vector<ChunkCosts> chunks = parts.chunks_of(pipeline, layout);
+  const std::vector<ChunkCosts> chunks = parts.chunks_of(
+      pipeline, layout, parts.shapes_of(pipeline, parts.all_places(pipeline)));
   const Duration least{std::max(least_step(layout, chunks), parts.host_time(layout, chunks))};
-  struct StageNeeds {
-    std::int64_t activations = 0, parameters = 0;
-  };
-  std::vector<StageNeeds> needs(static_cast<std::size_t>(pipeline.stages));
-  const std::vector<std::int64_t> activations = activation_bytes(layout, chunks);
-  for (std::size_t s = 0; s < needs.size(); ++s)
-    needs[s].activations = activations[s];
-  const Placement placement{layout};
-  for (std::size_t c = 0; c < chunks.size(); ++c)
-    needs[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))].parameters +=
-        chunks[c].parameters;
+  const std::vector<StageNeeds> needs = stage_needs(layout, chunks);
   const Bytes reserved = parts.cluster.device().reserved;
   for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
     const Candidate& candidate = parts.candidates.all[i];
@@ -435,7 +466,7 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
     layout.shard_group = candidate.shard_group;
     std::int64_t most = 0;
     for (const StageNeeds& stage : needs)
-      most = std::max(most, stage.activations + parameter_bytes(layout, stage.parameters));
+      most = std::max(most, stage.under(layout));
     bounds[i] = {least, reserved + Bytes{most}};
   }
 }

@@ -7,14 +7,21 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "sim/base/control.hpp"
 #include "sim/collective/communicator_memory.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/engine/wirings.hpp"
+#include "sim/report/stage_memory.hpp"
 #include "sim/search/candidates.hpp"
+#include "sim/timeline/step_shares.hpp"
 
 namespace sim {
 
@@ -22,20 +29,89 @@ struct Evaluation {
   std::uint32_t index = 0;  // of the candidate
   bool fits = false;
   bool by_retries = false;  // it fits by retries of the allocator (sim/report/stage_memory.hpp)
-  Bytes memory{};           // of the fullest GPU, with what the device keeps for itself
-  Duration step_time{};     // zero where it does not fit: not simulated
+  // Of the fullest GPU, with what the device keeps for itself: its tensors, and all that an
+  // allocator holds. Where the tensors alone are too much, `memory` is that too.
+  Bytes least_memory{}, memory{};
+  Duration step_time{};  // zero where the tensors alone are too much: not simulated
   bool operator==(const Evaluation&) const = default;
+};
+
+// What the step of a layout is made of.
+struct StepParts {
+  Breakdown breakdown;
+  StepShares shares;
+};
+StepParts step_parts(const Plan& plan, const Timeline& timeline);
+
+// Of the layouts that were simulated in full, by number: what may be shown of them. Thread-safe.
+class KnownStepParts {
+ public:
+  void keep(std::uint32_t index, const StepParts& parts);
+  std::optional<StepParts> find(std::uint32_t index) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, StepParts> parts_;
 };
 
 // What evaluations of one search need again and again. It changes none of them. Thread-safe.
 struct EvaluationMemory {
   Wirings wirings;
   KnownCommunicators communicators;
+  KnownStepParts step_parts;
+};
+
+// A plan, with what was worked out of its memory.
+struct PlannedLayout {
+  explicit PlannedLayout(Plan made) : plan{std::move(made)}, memory{plan} {}
+  PlannedLayout(const PlannedLayout&) = delete;
+  PlannedLayout& operator=(const PlannedLayout&) = delete;
+  Plan plan;
+  PlanMemory memory;
+};
+
+// Whether the plans of two candidates differ in nothing but the order of their ranks.
+bool same_programs(const Candidates& candidates, std::uint32_t a, std::uint32_t b);
+
+// An evaluation in parts, from the cheapest to the dearest; each is worked out when it is asked for
+// first. Together they are what `evaluate` returns.
+class EvaluationInParts {
+ public:
+  // `planned`: of a candidate with the same programs, or null.
+  // REQUIRES: the candidates are those of the specification, and `memory` is of this specification
+  // alone. Keeps references to both, and to `control`.
+  EvaluationInParts(const SearchSpecification& specification, const Candidates& candidates,
+                    std::uint32_t index, EvaluationMemory& memory, const Control& control,
+                    std::unique_ptr<PlannedLayout> planned = {});
+
+  Bytes least_memory() const { return made_.least_memory; }
+  // Whether the tensors alone are too much.
+  bool is_too_large() const { return too_large_; }
+  // REQUIRES of these: they are not. Throw Stopped.
+  // Some time beyond the limit where the step takes longer than that.
+  Duration step_time(Duration limit);
+  bool fits();
+  const Evaluation& all();
+  const Evaluation& so_far() const { return made_; }
+  // For another candidate with the same programs; null where they are too large. This one is over
+  // then.
+  std::unique_ptr<PlannedLayout> take_planned() { return std::move(planned_); }
+
+ private:
+  void plan(const Layout& layout);
+  void note_least(PlanMemory& memory);
+
+  const SearchSpecification& specification_;
+  Cluster cluster_;
+  EvaluationMemory& memory_;
+  const Control& control_;
+  std::unique_ptr<PlannedLayout> planned_;
+  Evaluation made_;
+  bool too_large_ = false, replayed_ = false, simulated_ = false;
 };
 
 // Exact: the memory planner on the whole plan, then the folded simulation if it fits.
-// REQUIRES: the candidates are those of the specification, and `memory` is of this specification
-// alone. Thread-safe. Throws Stopped.
+// REQUIRES: as EvaluationInParts. Thread-safe. Throws Stopped.
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
                     std::uint32_t index, EvaluationMemory& memory, const Control& control = {});
 // Of one candidate alone.

@@ -7,12 +7,19 @@
 namespace sim {
 namespace {
 
+constexpr Duration no_limit = Duration::max();
+
 bool faster(const Evaluation& a, const Evaluation& b) {
   return a.step_time != b.step_time ? a.step_time < b.step_time : a.index < b.index;
 }
 
 void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
   if (!best || faster(other, *best)) best = other;
+}
+
+// Of what is not known yet, no limit.
+Duration time_of(const std::optional<Evaluation>& one) {
+  return one ? one->step_time : no_limit;
 }
 
 // Into the fastest `most`, by (step time, index). Of equal layouts the first stays alone.
@@ -67,7 +74,7 @@ std::size_t Ranking::gpus_index(std::uint32_t index) const {
 void Ranking::add(const Evaluation& evaluation) {
   if (!evaluation.fits) {
     const auto nearer = [](const Evaluation& a, const Evaluation& b) {
-      return a.memory != b.memory ? a.memory < b.memory : a.index < b.index;
+      return a.least_memory != b.least_memory ? a.least_memory < b.least_memory : a.index < b.index;
     };
     if (!closest_ || nearer(evaluation, *closest_)) closest_ = evaluation;
     return;
@@ -88,30 +95,33 @@ void Ranking::add(const Evaluation& evaluation) {
     keep_faster(up_to_class_[static_cast<std::size_t>(c)], evaluation);
 }
 
-bool Ranking::near_best(Duration step_time) const {
-  if (best_.empty()) return true;
+// The slowest that the memory front shows.
+Duration Ranking::front_limit() const {
+  if (best_.empty()) return no_limit;
   const double limit = to_seconds(best_.front().step_time) * (1 + specification_.front_slowdown);
-  return to_seconds(step_time) <= limit;
+  return duration_from_seconds(limit);
 }
 
-// Whether it can still be in the result as one that fits within the margin.
-bool Ranking::matters_within(std::uint32_t index, Duration bound) const {
+// To be in the result as one that fits within the margin.
+Duration Ranking::limit_within(std::uint32_t index) const {
+  const auto last_of = [&] {
+    return static_cast<int>(within_.size()) < specification_.top ? no_limit
+                                                                 : within_.back().step_time;
+  };
+  const Duration faster_than_best =
+      best_.empty() ? no_limit : best_.front().step_time - Duration{1};
+  const Duration listed = std::min(faster_than_best, last_of());
   const std::size_t gpus = gpus_index(index);
-  const std::optional<Evaluation>& of_gpus = within_of_gpus_[gpus];
-  if (!of_gpus_[gpus] && (!of_gpus || bound <= of_gpus->step_time)) return true;
-  if (!best_.empty() && bound >= best_.front().step_time) return false;
-  return static_cast<int>(within_.size()) < specification_.top || bound <= within_.back().step_time;
+  if (of_gpus_[gpus]) return listed;
+  return std::max(listed, time_of(within_of_gpus_[gpus]));
 }
 
-bool Ranking::matters(std::uint32_t index, Duration bound, Bytes memory) const {
-  if (memory > most_of(index)) return matters_within(index, bound);
-  if (static_cast<int>(best_.size()) < specification_.top || bound <= best_.back().step_time)
-    return true;
-  const std::optional<Evaluation>& of_gpus = of_gpus_[gpus_index(index)];
-  if (!of_gpus || bound <= of_gpus->step_time) return true;
-  if (!near_best(bound)) return false;
-  const std::optional<Evaluation>& lean = up_to_class_[static_cast<std::size_t>(class_of(memory))];
-  return !lean || bound <= lean->step_time;
+Duration Ranking::limit(std::uint32_t index, Bytes memory) const {
+  if (memory > most_of(index)) return limit_within(index);
+  if (static_cast<int>(best_.size()) < specification_.top) return no_limit;
+  const Duration on_front =
+      std::min(front_limit(), time_of(up_to_class_[static_cast<std::size_t>(class_of(memory))]));
+  return std::max({best_.back().step_time, time_of(of_gpus_[gpus_index(index)]), on_front});
 }
 
 std::vector<Evaluation> Ranking::within_margin() const {
@@ -132,7 +142,7 @@ std::vector<Evaluation> Ranking::memory_front() const {
   for (int c = memory_classes; c >= 1; --c) {
     const std::optional<Evaluation>& one = up_to_class_[static_cast<std::size_t>(c)];
     const bool fresh = one && (front.empty() || front.back().index != one->index);
-    if (fresh && near_best(one->step_time)) front.push_back(*one);
+    if (fresh && one->step_time <= front_limit()) front.push_back(*one);
   }
   return front;
 }

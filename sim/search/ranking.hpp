@@ -22,9 +22,13 @@ class Ranking {
 
   void add(const Evaluation& evaluation);
 
+  // The longest that a layout which needs at least `memory` can take and still be in the result:
+  // see BOUNDS.md. It only falls.
+  Duration limit(std::uint32_t index, Bytes memory) const;
   // Whether a layout that takes at least `bound` and at least `memory` can still be in the result.
-  // Never false for one that is: see BOUNDS.md.
-  bool matters(std::uint32_t index, Duration bound, Bytes memory) const;
+  bool matters(std::uint32_t index, Duration bound, Bytes memory) const {
+    return bound <= limit(index, memory);
+  }
 
   // The fastest that leave the margin, by (step time, index). Of those that are equal to the
   // picosecond and the byte on as many GPUs, the first alone.
@@ -43,14 +47,14 @@ class Ranking {
   std::vector<Evaluation> by_gpus() const;
   // Of those, who are neither slower nor dearer than another: price = GPUs x time.
   std::vector<Evaluation> cost_front() const;
-  // Of those that do not fit, the one that misses by least.
+  // Of those that do not fit, the one whose tensors miss by least.
   const std::optional<Evaluation>& closest() const { return closest_; }
 
  private:
   int class_of(Bytes memory) const;  // 1 .. memory_classes
   Bytes most_of(std::uint32_t index) const;
-  bool matters_within(std::uint32_t index, Duration bound) const;
-  bool near_best(Duration step_time) const;
+  Duration limit_within(std::uint32_t index) const;
+  Duration front_limit() const;
   std::size_t gpus_index(std::uint32_t index) const;
 
   const SearchSpecification& specification_;

@@ -264,12 +264,16 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
   const Scenario& workload = search.specification().workload;
   RankedLayout made = outline(search, evaluation);
   const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
-  const Plan plan = make_plan(workload.model, made.layout);
-  throw_if_stopped(control);
-  const Simulation simulation =
-      simulate(plan, cluster, workload.options, search.memory().wirings, control);
-  made.breakdown = mean_breakdown(plan, simulation.timeline);
-  add_interval(made, workload, cluster, step_shares(plan, simulation.timeline, made.breakdown));
+  std::optional<StepParts> parts = search.memory().step_parts.find(evaluation.index);
+  if (!parts) {
+    const Plan plan = make_plan(workload.model, made.layout);
+    throw_if_stopped(control);
+    parts = step_parts(
+        plan,
+        simulate(plan, cluster, workload.options, search.memory().wirings, control).timeline);
+  }
+  made.breakdown = parts->breakdown;
+  add_interval(made, workload, cluster, parts->shares);
   return made;
 }
 

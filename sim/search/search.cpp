@@ -7,56 +7,80 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <utility>
 
 namespace sim {
 namespace {
 
 constexpr std::size_t refined_at_once = 64;
 
-// False: told to stop meanwhile.
-bool evaluate_one(const Search& search, std::uint32_t index, const Control& control,
-                  Evaluation& made) {
-  try {
-    made = evaluate(search.specification(), search.candidates(), index, search.memory(), control);
-    return true;
-  } catch (const Stopped&) {
-    return false;
-  }
-}
-
 struct Made {
-  Evaluation evaluation;
+  std::uint32_t index = 0;
+  Judged judged{};
   bool done = false;  // false: told to stop before
 };
 
+// Layouts of a wave that have the same programs, which are planned once.
+using Alike = std::vector<Made*>;
+
+void judge_alike(const Search& search, const Alike& alike, const Control& control,
+                 const std::function<void(const Judged&)>& told) {
+  std::unique_ptr<PlannedLayout> planned;
+  try {
+    for (Made* one : alike) {
+      throw_if_stopped(control);
+      one->judged = search.judge(one->index, control, planned);
+      one->done = true;
+      if (told) told(one->judged);
+    }
+  } catch (const Stopped&) {
+  }
+}
+
 // Looks for the next wave, and evaluates what it has already meanwhile. In its order; nothing:
 // there is no wave.
-std::optional<std::vector<Evaluation>> evaluate_wave(
-    Search& search, const Control& control,
-    const std::function<void(const Evaluation&)>& evaluated) {
+std::optional<std::vector<Judged>> judge_wave(Search& search, const Control& control,
+                                              const std::function<void(const Judged&)>& told) {
   const Control evaluating{.stop = control.stop};
   std::deque<Made> wave;  // tasks keep references
   tbb::task_group tasks;
-  const auto begin = [&](std::uint32_t index) {
-    tasks.run([&, index, &made = wave.emplace_back()] {
-      made.done = !evaluating.stopped() && evaluate_one(search, index, evaluating, made.evaluation);
-      if (made.done && evaluated) evaluated(made.evaluation);
+  Alike alike;
+  const auto begin = [&] {
+    if (alike.empty()) return;
+    tasks.run([&, these = std::exchange(alike, {})] {
+      judge_alike(search, these, evaluating, told);
     });
   };
+  const auto found = [&](std::uint32_t index) {
+    if (!alike.empty() && !same_programs(search.candidates(), alike.back()->index, index)) begin();
+    alike.push_back(&wave.emplace_back(Made{.index = index}));
+  };
   try {
-    search.next_wave(control, begin);
+    search.next_wave(control, found);
   } catch (...) {
     tasks.cancel();
     tasks.wait();
     throw;
   }
+  begin();
   tasks.wait();
   if (wave.empty()) return std::nullopt;
-  std::vector<Evaluation> finished;
+  std::vector<Judged> finished;
   for (const Made& made : wave)
-    if (made.done) finished.push_back(made.evaluation);
+    if (made.done) finished.push_back(made.judged);
   return finished;
 }
+
+// The parts of an evaluation that is known in full.
+struct KnownParts {
+  const Evaluation& evaluation;
+  Bytes least_memory() const { return evaluation.least_memory; }
+  bool is_too_large() const {
+    return !evaluation.fits && evaluation.memory == evaluation.least_memory;
+  }
+  Duration step_time(Duration) const { return evaluation.step_time; }
+  bool fits() const { return evaluation.fits; }
+};
 
 }  // namespace
 
@@ -140,10 +164,43 @@ std::vector<std::uint32_t> Search::next_wave(const Control& control,
   return wave;
 }
 
+// Part by part, the cheapest first: whether it goes on depends on what was accepted before the wave.
+template <class Parts>
+Verdict Search::judge_parts(std::uint32_t index, Parts& parts) const {
+  if (parts.is_too_large()) return Verdict::too_large;
+  if (specification_.prune) {
+    const Duration limit = ranking_.limit(index, parts.least_memory());
+    if (bounds_.fine(index).step_time > limit) return Verdict::too_slow;
+    if (parts.step_time(limit) > limit) return Verdict::outranked;
+  }
+  return parts.fits() ? Verdict::complete : Verdict::too_large;
+}
+
+Judged Search::judge(std::uint32_t index, const Control& control,
+                     std::unique_ptr<PlannedLayout>& planned) const {
+  EvaluationInParts parts{specification_, candidates_, index,
+                          *memory_,       control,     std::move(planned)};
+  const Verdict verdict = judge_parts(index, parts);
+  const Judged judged{verdict == Verdict::complete ? parts.all() : parts.so_far(), verdict};
+  planned = parts.take_planned();
+  return judged;
+}
+
 void Search::accept(const std::vector<Evaluation>& evaluations) {
+  std::vector<Judged> wave;
   for (const Evaluation& one : evaluations) {
-    ranking_.add(one);
-    ++(one.fits ? counts_.simulated : counts_.too_large);
+    KnownParts parts{one};
+    wave.push_back({one, judge_parts(one.index, parts)});
+  }
+  accept(wave);
+}
+
+void Search::accept(const std::vector<Judged>& wave) {
+  for (const auto& [evaluation, verdict] : wave) {
+    if (verdict == Verdict::complete || verdict == Verdict::too_large) ranking_.add(evaluation);
+    ++(verdict == Verdict::too_large  ? counts_.too_large
+       : verdict == Verdict::too_slow ? counts_.too_slow
+                                      : counts_.simulated);
   }
 }
 
@@ -161,10 +218,10 @@ SearchCounts Search::counts() const {
 
 bool run_search(Search& search, const Control& control,
                 const std::function<void(const SearchProgress&)>& progress,
-                const std::function<void(const Evaluation&)>& evaluated) {
+                const std::function<void(const Judged&)>& evaluated) {
   const auto begin = std::chrono::steady_clock::now();
   while (!control.stopped()) {
-    const std::optional<std::vector<Evaluation>> made = evaluate_wave(search, control, evaluated);
+    const std::optional<std::vector<Judged>> made = judge_wave(search, control, evaluated);
     if (!made) return search.counts().open == 0;
     search.accept(*made);
     if (!progress) continue;

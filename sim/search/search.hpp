@@ -29,9 +29,21 @@ struct SearchCounts {
   std::array<std::uint64_t, refusal_count> refused{};
   std::uint64_t too_large_by_bound = 0;  // even the least memory that they can need is too much
   std::uint64_t too_large = 0;           // planned, and too large
-  std::uint64_t too_slow = 0;            // cannot be in the result: never simulated
-  std::uint64_t simulated = 0;
+  std::uint64_t too_slow = 0;  // cannot be in the result: never simulated
+  std::uint64_t simulated = 0;  // until it was sure that they are not in the result, or in full
   std::uint64_t open = 0;  // not yet decided
+};
+
+// What became of a layout of a wave.
+enum class Verdict : std::uint8_t {
+  too_large,
+  too_slow,   // cannot be in the result: not simulated
+  outranked,  // simulated until it was sure that it is not in the result
+  complete,
+};
+struct Judged {
+  Evaluation evaluation;  // as far as it was worked out
+  Verdict verdict = Verdict::complete;
 };
 
 class Search {
@@ -50,7 +62,15 @@ class Search {
   // What the wave after that would have, as far as is known now: at most `count`. A guess for who
   // has nothing to do meanwhile.
   std::vector<std::uint32_t> likely_next(std::size_t count) const;
+  // Evaluations of the wave in full, in its order.
   void accept(const std::vector<Evaluation>& evaluations);
+  // The same of what was worked out no further than `judge` asked for.
+  void accept(const std::vector<Judged>& wave);
+  // Evaluates a layout of the wave, part by part, as long as it can still be in the result.
+  // `planned`: of a layout with the same programs, or null; then that of this one. Thread-safe.
+  // Throws Stopped.
+  Judged judge(std::uint32_t index, const Control& control,
+               std::unique_ptr<PlannedLayout>& planned) const;
 
   const SearchSpecification& specification() const { return specification_; }
   const Candidates& candidates() const { return candidates_; }
@@ -74,6 +94,8 @@ class Search {
     }
   };
   void refine();
+  template <class Parts>
+  Verdict judge_parts(std::uint32_t index, Parts& parts) const;
 
   SearchSpecification specification_;
   Candidates candidates_;
@@ -93,11 +115,11 @@ struct SearchProgress {
 
 // Runs a search to its end on the threads of the surrounding TBB arena, or until it is told to
 // stop: then it keeps what it has and returns false. `progress` is called after every wave,
-// `control.progress` also while layouts are bounded (next_wave); `evaluated` with each evaluation
-// as soon as it is made, on threads of the arena, several at once. None changes the result.
+// `control.progress` also while layouts are bounded (next_wave); `evaluated` with each layout
+// as soon as it is judged, on threads of the arena, several at once. None changes the result.
 bool run_search(Search& search, const Control& control = {},
                 const std::function<void(const SearchProgress&)>& progress = {},
-                const std::function<void(const Evaluation&)>& evaluated = {});
+                const std::function<void(const Judged&)>& evaluated = {});
 
 // The scenario that was searched, with the layout of a candidate. The search is over then.
 Scenario take_scenario(Search&& search, std::uint32_t index);

@@ -51,7 +51,7 @@ struct SearchSpecification {
   Scenario workload;  // load_workload(): its layout has batch, formats, overlap, kernels
   SearchSpace space{};
   int top = 10;                  // layouts to rank
-  int wave = 16;                 // layouts simulated between two looks at the best so far
+  int wave = 8;                  // layouts simulated between two looks at the best so far
   double front_slowdown = 0.02;  // how much slower than the best the memory front goes
   std::optional<double> price_per_gpu_hour{};
   MemoryMargin memory_margin{};

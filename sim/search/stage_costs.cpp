@@ -27,19 +27,25 @@ void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
   chunk.launches += costs.launches;
   chunk.parts += costs.parts;
   chunk.held += costs.forward_left;
+  chunk.held_for_weights += costs.weight_freed;
   chunk.parameters += costs.parameters;
+  chunk.expert_parameters += costs.expert_parameters;
 }
 
 // Backward from the last block on: what is alive beside what the forward passes left behind.
-std::int64_t most_in_backward(const std::vector<ChunkBlock>& blocks, std::int64_t gradient) {
-  std::int64_t now = gradient, most = gradient;
+void find_most_in_backward(const std::vector<ChunkBlock>& blocks, std::int64_t gradient,
+                           ChunkCosts& chunk) {
+  std::int64_t now = gradient;
+  chunk.most_in_backward = chunk.most_gathered = gradient;
   for (std::size_t i = blocks.size(); i-- > 0;) {
     const BlockCosts& costs = *blocks[i].costs;
-    most = std::max(
-        {most, now + costs.recompute_most, now + costs.recompute_left + costs.backward_most});
-    now += costs.recompute_left + costs.backward_left;
+    const std::int64_t backward = now + costs.recompute_left;
+    chunk.most_in_backward = std::max({chunk.most_in_backward, now + costs.recompute_most,
+                                       backward + costs.backward_most});
+    chunk.most_gathered = std::max({chunk.most_gathered, now + costs.recompute_most_gathered,
+                                    backward + costs.backward_most_gathered});
+    now = backward + costs.backward_left;
   }
-  return most;
 }
 
 std::int64_t passes_of(const ChunkCosts& chunk) {
@@ -69,7 +75,8 @@ std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plai
     if (!first) chunk.held += plain.boundary;
     if (!last) chunk.held -= plain.largest_boundary;
     chunk.held = std::max<std::int64_t>(0, chunk.held);
-    chunk.most_in_backward = most_in_backward(blocks, last ? 0 : plain.boundary);
+    chunk.held_for_weights = std::min(chunk.held, chunk.held_for_weights);
+    find_most_in_backward(blocks, last ? 0 : plain.boundary, chunk);
     if (blocks.empty()) continue;
     const BlockCosts& begins = *blocks.back().costs;
     chunk.after_gradient = chunk.backward - begins.recompute - begins.backward_head;
@@ -82,8 +89,13 @@ std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plai
 
 namespace {
 
+// A backward pass of the chunk beside what is held.
+ActivationBytes beside(std::int64_t held, const ChunkCosts& chunk) {
+  return {held + chunk.most_in_backward, held + chunk.most_gathered};
+}
+
 // The loop schedules, in closed form: at the first backward pass.
-std::int64_t bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chunks, int stage) {
+ActivationBytes bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chunks, int stage) {
   const auto stages = static_cast<std::int64_t>(layout.pipeline_parallel);
   const auto at = [&](std::int64_t local) -> const ChunkCosts& {
     return chunks[static_cast<std::size_t>(local * stages + stage)];
@@ -93,7 +105,7 @@ std::int64_t bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chu
     const std::int64_t alive = layout.schedule == Schedule::gpipe
                                    ? micro_batches
                                    : std::min<std::int64_t>(stages - stage, micro_batches);
-    return alive * at(0).held + at(0).most_in_backward;
+    return beside(alive * at(0).held, at(0));
   }
   // Warm-up and one more: groups of `stages` micro-batches go through the chunks in turn.
   const std::int64_t repeats = layout.virtual_stages;
@@ -106,62 +118,83 @@ std::int64_t bytes_in_loop(const Layout& layout, std::span<const ChunkCosts> chu
         std::clamp<std::int64_t>(passes % round - local * stages, 0, stages);
     bytes += (passes / round * stages + in_last_round) * at(local).held;
   }
-  return bytes + at(repeats - 1).most_in_backward;
+  return beside(bytes, at(repeats - 1));
 }
 
-// What is kept for weight gradients is left out.
-std::int64_t bytes_in_order(const std::vector<Slot>& order, const Placement& placement,
-                            std::span<const ChunkCosts> chunks, int stage) {
-  std::int64_t held = 0, most = 0;
+ActivationBytes bytes_in_order(const std::vector<Slot>& order, const Placement& placement,
+                               std::span<const ChunkCosts> chunks, int stage) {
+  std::int64_t held = 0;
+  ActivationBytes most;
   for (const Slot& slot : order) {
     const ChunkCosts& chunk =
         chunks[static_cast<std::size_t>(placement.chunk_of(stage, slot.chunk))];
     if (slot.kind == SlotKind::forward) held += chunk.held;
+    if (slot.kind == SlotKind::weight_backward) held -= chunk.held_for_weights;
     if (slot.kind != SlotKind::backward) continue;
-    most = std::max(most, held + chunk.most_in_backward);
-    held -= chunk.held;
+    const ActivationBytes here = beside(held, chunk);
+    most = {std::max(most.plain, here.plain), std::max(most.gathered, here.gathered)};
+    held -= chunk.held - chunk.held_for_weights;
   }
   return most;
 }
 
 }  // namespace
 
-std::vector<std::int64_t> activation_bytes(const Layout& layout,
-                                           std::span<const ChunkCosts> chunks) {
-  std::vector<std::int64_t> bytes;
-  const bool closed_form = !splits_backward(layout.schedule) || layout.schedule == Schedule::zb_h1;
-  if (closed_form) {
+namespace {
+
+// Of ZB-H1 a run with as many micro-batches as it takes until the first stage's weight gradients
+// keep up with the rest: more hold no more.
+Layout begin_of(Layout layout) {
+  if (layout.schedule != Schedule::zb_h1) return layout;
+  const std::int64_t some =
+      std::min<std::int64_t>(layout.run_batches(), 3 * layout.pipeline_parallel);
+  layout.pipeline_runs = 1;
+  layout.global_batch = some * layout.micro_batch * layout.data_parallel;
+  return layout;
+}
+
+}  // namespace
+
+std::vector<ActivationBytes> activation_bytes(const Layout& layout,
+                                              std::span<const ChunkCosts> chunks) {
+  std::vector<ActivationBytes> bytes;
+  if (!splits_backward(layout.schedule)) {
     for (int stage = 0; stage < layout.pipeline_parallel; ++stage)
       bytes.push_back(bytes_in_loop(layout, chunks, stage));
     return bytes;
   }
   int stage = 0;
-  for (const std::vector<Slot>& order : schedule_of(layout))
+  for (const std::vector<Slot>& order : schedule_of(begin_of(layout)))
     bytes.push_back(bytes_in_order(order, Placement{layout}, chunks, stage++));
   return bytes;
 }
 
-std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters) {
-  const std::int64_t weight =
-      bytes_of(layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype);
+bool gathers_weights(const Layout& layout, std::int64_t expert_parameters) {
+  const bool of_experts = expert_parameters == 0 || layout.expert_shards() > 1;
+  return layout.zero_stage == 3 && layout.shard_ranks() > 1 && of_experts;
+}
+
+std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters,
+                             std::int64_t expert_parameters) {
+  const std::int64_t weight = bytes_of(weights_of(layout));
   const std::int64_t gradient = bytes_of(layout.gradient_dtype);
   // A bound: of moments in blocks whole bytes of each, without the scales.
   const std::int64_t moments = layout.state_format == StateFormat::plain
                                    ? layout.moment_bytes()
                                    : moment_bytes(layout, least_in_blocks) / least_in_blocks;
   const std::int64_t optimizer = layout.master_bytes() + moments;
-  // Of experts there may be more copies than of the rest; then they are taken for all of it.
-  const bool mixture = layout.expert_tensor_parallel > 0;
-  const std::int64_t most =
-      mixture ? std::max(layout.shard_ranks(), layout.expert_replicas()) : layout.shard_ranks();
-  const std::int64_t shards = layout.zero_stage > 0 ? most : 1;
-  const int zero = shards > 1 ? layout.zero_stage : 0;
+  const std::int64_t shards = layout.shard_ranks();
+  const std::int64_t expert_shards = expert_parameters > 0 ? layout.expert_shards() : 1;
+  const bool shares =
+      shards > 1 || (expert_parameters > 0 && std::max(1, layout.expert_replicas()) > 1);
+  const int zero = shares ? layout.zero_stage : 0;
   std::int64_t whole = 0;  // bytes per element that every rank holds
   if (zero < 3) whole += weight;
   if (zero < 2) whole += gradient;
   if (zero < 1) whole += optimizer;
   const std::int64_t shared = weight + gradient + optimizer - whole;
-  return parameters * whole + parameters / shards * shared;
+  return (parameters + expert_parameters) * whole +
+         (parameters / shards + expert_parameters / expert_shards) * shared;
 }
 
 std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks) {

@@ -19,20 +19,30 @@ struct ChunkCosts {
   std::int64_t kernels = 0, persistent = 0;  // of all passes (BlockCosts)
   std::int64_t launches = 0, parts = 0;      // of all passes (BlockCosts)
   std::int64_t held = 0;                     // bytes kept from forward to backward pass
+  std::int64_t held_for_weights = 0;         // of these, from there to the weight gradients
   std::int64_t most_in_backward = 0;         // beside what is held
-  std::int64_t parameters = 0;
+  std::int64_t most_gathered = 0;            // the same with the weights that ZeRO-3 gathers
+  std::int64_t parameters = 0, expert_parameters = 0;  // (BlockCosts)
 };
 
 // In execution order. `checkpointed` has the costs under full recomputation; unused without.
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied);
 
-// By stage: at the backward pass before which most is kept.
-std::vector<std::int64_t> activation_bytes(const Layout& layout,
-                                           std::span<const ChunkCosts> chunks);
+// By stage, at the backward pass before which most is kept; `gathered`: with the weights that ZeRO-3
+// has gathered for it.
+struct ActivationBytes {
+  std::int64_t plain = 0, gathered = 0;
+};
+std::vector<ActivationBytes> activation_bytes(const Layout& layout,
+                                              std::span<const ChunkCosts> chunks);
 
-// Persistent bytes of `parameters` elements under a sharding.
-std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters);
+// Whether ZeRO-3 shares all weights of a stage, so that those of a block are gathered.
+bool gathers_weights(const Layout& layout, std::int64_t expert_parameters);
+
+// Persistent bytes of so many elements under a sharding.
+std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters,
+                             std::int64_t expert_parameters);
 
 // Of a step, from the first forward pass on: what any schedule of these passes takes that keeps a
 // stage's order, without messages.

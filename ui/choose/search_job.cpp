@@ -138,8 +138,9 @@ void SearchJob::run(Searched& searched, const sim::Control& control) {
       if (result) mail.news.result = result;
     });
   };
-  const auto evaluated = [&](const sim::Evaluation& evaluation) {
-    const SearchPoint point = point_of(search, evaluation);
+  const auto evaluated = [&](const sim::Judged& judged) {
+    if (judged.verdict == sim::Verdict::too_slow) return;
+    const SearchPoint point = point_of(search, judged.evaluation);
     post(serial, [&](Mail& mail) { mail.news.points.push_back(point); });
   };
   const bool complete = sim::run_search(search, bounding, after_wave, evaluated);
