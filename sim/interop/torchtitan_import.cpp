@@ -146,7 +146,11 @@ class TitanReader {
     const Whole tensor = setting<std::int64_t>("parallelism", "expert_tensor_parallel_degree");
     const Text backend = setting<std::string>("parallelism", "expert_parallel_comm_backend");
     const int ranks = degree("expert_parallel_degree");
-    if (result_.shape.experts.count == 0) return;
+    if (result_.shape.experts.count == 0) {
+      if (tensor) result_.ignored.emplace_back("parallelism.expert_tensor_parallel_degree");
+      if (backend) result_.ignored.emplace_back("parallelism.expert_parallel_comm_backend");
+      return;
+    }
     layout().expert_parallel = ranks;
     if (ranks > 1) {
       const std::int64_t split = tensor.value_or(1);
@@ -379,6 +383,9 @@ class TitanReader {
   void global_batch(std::int64_t local, std::int64_t length) {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_train_step");
     const Whole asked = setting<std::int64_t>("training", "global_batch_size");
+    for (const Whole* count : {&tokens, &asked})
+      if (count->value_or(1) < -1 || count->value_or(1) == 0)
+        problem(*count, fmt::format("is {}; allowed: -1, or 1 and more", **count));
     const std::int64_t unit = std::min(local, most_tokens) * layout().data_parallel;
     layout().global_batch = unit;
     if (tokens && *tokens > 0) layout().global_batch = sequences(tokens, length);
