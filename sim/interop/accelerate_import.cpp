@@ -282,6 +282,9 @@ class AccelerateReader {
     read_setting(from, "zero_stage", stage);
     steps = deepspeed_setting<std::int64_t>(from, "gradient_accumulation_steps");
     if (from.has("gradient_clipping")) result_.ignored.emplace_back("gradient_clipping");
+    if (!stage)
+      result_.notes.push_back(
+          {"deepspeed_config.zero_stage", "not given: 2, as Accelerate has it"});
     if (stage.value_or(2) < 0 || stage.value_or(2) > 3)
       problems.problem(stage, "is {}; allowed: 0, 1, 2, 3", *stage);
     if (!job_.batch.steps) job_.batch.steps = steps;

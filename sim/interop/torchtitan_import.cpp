@@ -59,6 +59,13 @@ class TitanReader {
       read.place->problem(fmt::format("{} is {}; allowed: 1 to {}", key, value, largest));
     return 1;
   }
+  // A size that is not in the file.
+  void tell_default(std::string_view section_name, std::string_view key, std::int64_t value) {
+    const auto found = section(section_name);
+    if (!found || !found->has(key))
+      result_.notes.push_back({fmt::format("{}.{}", section_name, key),
+                               fmt::format("not given: {}, as torchtitan has it", value)});
+  }
   int degree(std::string_view key) {
     return static_cast<int>(size("parallelism", key, 1, most_ranks));
   }
@@ -355,6 +362,8 @@ class TitanReader {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_microbatch_per_dp_rank");
     const bool pipeline = layout().pipeline_parallel > 1;
     std::int64_t local = size("training", "local_batch_size", 8, most_tokens);
+    if (!python_ && !context) tell_default("training", "seq_len", length);
+    if (!python_ && !tokens) tell_default("training", "local_batch_size", local);
     if (tokens || python_) {
       local = tokens ? sequences(tokens, length) : std::max<std::int64_t>(1, 16384 / length);
       layout().micro_batch = local;
