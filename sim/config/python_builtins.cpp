@@ -60,7 +60,11 @@ Value Interpreter::made_by(const std::string& symbol, const Arguments& arguments
   for (std::size_t i = 0; i < arguments.values.size(); ++i) {
     std::string key = arguments.names[i];
     if (key.empty()) key = fmt::format("_{}", position++);
-    made.items->set(std::move(key), arguments.values[i], arguments.values[i].place);
+    Value value = arguments.values[i];
+    if (value.place.line == 0) value.place = place;
+    if (value.is(Kind::unknown) && value.text.empty())
+      value.text = fmt::format("{}({}=...)", symbol, key);
+    made.items->set(std::move(key), value, value.place);
   }
   return made;
 }

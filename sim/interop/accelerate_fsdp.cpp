@@ -79,6 +79,8 @@ void read_fsdp_section(const ObjectReader& section, std::string_view prefix, Fsd
                        Imported& result) {
   for (const std::string& key : section.unasked_keys())
     if (!read_one(section, key, fsdp)) judge(section, key, prefix, result);
+  // Whose units are modelled as a layer each, by whatever name.
+  if (fsdp.classes.place) result.ignored.push_back(fmt::format("{}{}", prefix, fsdp.classes.name));
   // For the nearest name of an unknown key.
   for (const char* key :
        {"fsdp_version", "fsdp_sharding_strategy", "fsdp_reshard_after_forward",

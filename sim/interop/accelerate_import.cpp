@@ -38,9 +38,6 @@ constexpr std::array top_keys{
     KnownKey{"commands"},
 };
 constexpr std::array accelerate_parallelism_keys{
-    KnownKey{"sp_size", Verdict::refused, "1",
-             "DeepSpeed's Ulysses is not read: set layout.context_parallel and context_exchange "
-             "all_to_all in the scenario"},
     KnownKey{"sp_backend"},
     KnownKey{"sp_seq_length"},
     KnownKey{"sp_seq_length_is_variable"},
@@ -163,21 +160,23 @@ class AccelerateReader {
     if (!job_.mixed && old.value_or(false)) job_.mixed = std::string{"fp16"};
   }
 
+  // utils/dataclasses.py, DynamoBackend.
   void read_compiler() {
-    const auto compiled = [&](const std::string& name) {
-      return name != "no" && name != "NO" && name != "EAGER" && name != "eager" && !name.empty();
-    };
-    std::string backend = text("dynamo_backend").value_or("no");
+    Text name = text("dynamo_backend");
     if (const auto found = section("dynamo_config")) {
       found->ignore_unknown();
-      Text read;
       for (const char* key : {"dynamo_backend", "backend"})
-        read_setting(*found, key, read);
-      if (read) backend = *read;
+        read_setting(*found, key, name);
     }
-    if (compiled(backend))
-      result_.notes.push_back(
-          {"dynamo_config", "kernels are modelled as eager: set framework", true});
+    std::string word = name.value_or("no");
+    for (char& c : word)
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+    if (word == "inductor")
+      job_.compiled = true;
+    else if (word != "no" && word != "false" && !word.empty() && word != "eager" &&
+             word != "aot_eager")
+      name.place->problem(
+          fmt::format("is '{}'; modelled: no, eager, aot_eager, inductor", (*name).substr(0, 80)));
   }
 
   void parallelism() {
@@ -194,6 +193,8 @@ class AccelerateReader {
         read_setting(*found, key, job_.tensor);
       else if (name == "cp_size")
         read_setting(*found, key, job_.context);
+      else if (name == "sp_size")
+        read_setting(*found, key, job_.sequence_ranks);
       else if (name == "cp_comm_strategy")
         read_setting(*found, key, job_.context_method);
       else
@@ -253,6 +254,7 @@ class AccelerateReader {
     Imported job =
         named ? import_deepspeed_file(file, folder_, known)
               : import_deepspeed(Document::parse(json, yaml_.name(), Syntax::json), nullptr, known);
+    if (job_.compiled) compile_layers(job.framework, job.notes);
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
     return job;
@@ -279,7 +281,10 @@ class AccelerateReader {
     Whole stage, steps;
     read_setting(from, "zero_stage", stage);
     steps = deepspeed_setting<std::int64_t>(from, "gradient_accumulation_steps");
-    static_cast<void>(from.has("gradient_clipping"));
+    if (from.has("gradient_clipping")) result_.ignored.emplace_back("gradient_clipping");
+    if (!stage)
+      result_.notes.push_back(
+          {"deepspeed_config.zero_stage", "not given: 2, as Accelerate has it"});
     if (stage.value_or(2) < 0 || stage.value_or(2) > 3)
       problems.problem(stage, "is {}; allowed: 0, 1, 2, 3", *stage);
     if (!job_.batch.steps) job_.batch.steps = steps;

@@ -32,6 +32,9 @@ std::vector<Option> options_of(std::string_view text) {
 
 bool read_option(const Option& option, Execution& runs) {
   if (option.name == "expandable_segments") {
+    const bool known = option.value == "True" || option.value == "true" ||
+                       option.value == "False" || option.value == "false";
+    if (!known) return false;
     runs.expandable_segments = option.value == "True" || option.value == "true";
     return true;
   }

@@ -151,6 +151,11 @@ class AutomodelReader {
     job_.program = "Automodel";
     job_.own_experts = true;
     read_setting(root_, "recipe", recipe_);
+    if (recipe_ && (*recipe_).find("Recipe") == std::string::npos)
+      recipe_.place->problem(
+          fmt::format("is '{}'; expected the name of a recipe's class, as "
+                      "TrainFinetuneRecipeForNextTokenPrediction",
+                      (*recipe_).substr(0, 80)));
     model();
     distributed();
     batch();
@@ -196,7 +201,7 @@ class AutomodelReader {
       read_setting(*found, "attn_implementation", attention_);
       read_setting(*found, "force_hf", transformers_);
       read_setting(*found, "use_liger_kernel", liger_);
-      static_cast<void>(found->has("_target_"));
+      model_class(*found);
       read_setting(*found, "num_nextn_predict_layers", depths_);
       read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
       backend_ = read_automodel_backend(*found, result_);
@@ -213,6 +218,22 @@ class AutomodelReader {
           fmt::format("is '{}'; modelled: auto, bfloat16, float32", word.substr(0, 80)));
   }
 
+  // Which class of its own takes the model's name decides; another program's is not read.
+  void model_class(const ObjectReader& from) {
+    Text target;
+    read_setting(from, "_target_", target);
+    if (!target) return;
+    const bool known = (*target).find("AutoModel") != std::string::npos ||
+                       (*target).find("ForCausalLM") != std::string::npos;
+    if (known)
+      result_.ignored.emplace_back("model._target_");
+    else
+      result_.notes.push_back({"model._target_",
+                               fmt::format("{} is not read: forecast as the model of its name",
+                                           (*target).substr(0, 80)),
+                               true});
+  }
+
   // Of dense models (_transformers/kernel_patches.py: DEFAULT_ATTN_IMPLEMENTATION in a container
   // with flash-attn, _apply_preload_overrides, _patch_liger_kernel; auto_model.py,
   // use_liger_kernel): FlashAttention-2, but scaled_dot_product_attention over context ranks;
@@ -222,6 +243,13 @@ class AutomodelReader {
     if (transformers_.value_or(false) && whole && liger_.value_or(true))
       job_.liger = {.norm = true, .rotary = true, .gate = true};
     const std::string asked = attention_.value_or("flash_attention_2");
+    constexpr std::array<std::string_view, 6> known{
+        "flash_attention_2", "flash_attention_3", "sdpa", "eager", "flex_attention", "te"};
+    if (std::ranges::find(known, asked) == known.end())
+      attention_.place->problem(
+          fmt::format("is '{}'; allowed: flash_attention_2, "
+                      "flash_attention_3, sdpa, eager, flex_attention",
+                      asked.substr(0, 80)));
     if (asked == "flash_attention_2" && job_.context.value_or(1) == 1)
       job_.attention = TrainerAttention::flash_2;
     else if (asked == "flash_attention_3")
@@ -248,12 +276,15 @@ class AutomodelReader {
     const std::optional<ValueReader> config = model.find("config");
     if (!config) return;
     if (!config->is_object()) {
-      if (!name) read_setting(model, "config", name);
+      if (name)
+        result_.ignored.emplace_back("model.config");
+      else
+        read_setting(model, "config", name);
       return;
     }
     const ObjectReader object = config->object();
     if (!name) read_setting(object, "pretrained_model_name_or_path", name);
-    static_cast<void>(object.has("_target_"));
+    if (object.has("_target_")) result_.ignored.emplace_back("model.config._target_");
     judge_keys(object, automodel_model_keys, "model.config.", result_);
   }
 
@@ -287,15 +318,18 @@ class AutomodelReader {
     read_setting(from, "strategy", word);
     read_setting(from, "_target_", target);
     const Text& said = word ? word : target;
+    if (word && target) result_.ignored.emplace_back("distributed._target_");
     std::string name = said.value_or("fsdp2");
     name = name.substr(name.rfind('.') + 1);
     Whole stage;
     read_setting(from, "zero_dp_strategy", stage);
+    const bool megatron =
+        name == "megatron_fsdp" || name == "MegatronFSDPManager" || name == "MegatronFSDPConfig";
+    if (stage && !megatron) result_.ignored.emplace_back("distributed.zero_dp_strategy");
     if (name == "fsdp2" || name == "FSDP2Manager" || name == "FSDP2Config") return;
     if (name == "ddp" || name == "DDPManager" || name == "DDPConfig") {
       job_.engine = TrainerEngine::ddp;
-    } else if (name == "megatron_fsdp" || name == "MegatronFSDPManager" ||
-               name == "MegatronFSDPConfig") {
+    } else if (megatron) {
       if (stage.value_or(3) != 3) stage.place->problem(fmt::format("is {}; modelled: 3", *stage));
       note("distributed.strategy", "Megatron-FSDP is modelled as PyTorch's FSDP2");
     } else {
@@ -311,7 +345,7 @@ class AutomodelReader {
     if (const auto found = section_at(from, "moe")) {
       read_setting(*found, "reshard_after_forward", of_experts);
       read_setting(*found, "wrap_outer_model", wraps_model_);
-      static_cast<void>(found->has("_target_"));
+      if (found->has("_target_")) result_.ignored.emplace_back("distributed.moe._target_");
       judge_keys(*found, moe_keys, "distributed.moe.", result_);
       note_unknown_keys(*found, "distributed.moe.", result_);
     }
@@ -353,6 +387,8 @@ class AutomodelReader {
     if (const auto packed = section_at(root_, "packed_sequence")) {
       Whole size;
       read_setting(*packed, "packed_sequence_size", size);
+      if (size.value_or(0) < 0)
+        size.place->problem(fmt::format("is {}; allowed: 0 and more", *size));
       if (size.value_or(0) > 0) {
         job_.sequence_length = size;
         note("packed_sequence",
@@ -360,13 +396,17 @@ class AutomodelReader {
       }
       judge_keys(*packed, anything, "packed_sequence.", result_);
     }
-    const std::optional<ValueReader> data = root_.find("dataset");
-    if (!data || !data->is_object()) return;
-    const ObjectReader from = data->object();
+    const std::optional<ObjectReader> data = section_at(root_, "dataset");
+    if (!data) return;
+    const ObjectReader& from = *data;
     for (const char* key : {"seq_len", "seq_length", "max_seq_length"}) {
       Whole size;
       read_setting(from, key, size);
-      if (size && !job_.sequence_length) job_.sequence_length = size;
+      if (!size) continue;
+      if (job_.sequence_length)
+        result_.ignored.push_back(fmt::format("dataset.{}", key));  // the first counts
+      else
+        job_.sequence_length = size;
     }
     judge_keys(from, anything, "dataset.", result_);
   }
@@ -393,9 +433,9 @@ class AutomodelReader {
           fmt::format("the optimizer {} is not modelled; modelled: torch.optim.Adam, AdamW, SGD, "
                       "Transformer Engine's FusedAdam",
                       name.substr(0, 80)));
-    Text remainders;
+    Flag remainders;
     read_setting(*found, "store_param_remainders", remainders);
-    remainders_ = remainders.value_or("false") == "true" || remainders.value_or("") == "True";
+    remainders_ = remainders.value_or(false);
     judge_keys(*found, anything, "optimizer.", result_);
   }
 
@@ -415,8 +455,11 @@ class AutomodelReader {
     else if (name == "FusedLinearCrossEntropy" && job_.tensor.value_or(1) == 1)
       logits_in_parts();
     else if (name != "MaskedCrossEntropy" && name != "CrossEntropyLoss")
-      note("loss_fn", fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
-                                  name.substr(0, 80)));
+      result_.notes.push_back(
+          {"loss_fn",
+           fmt::format("{}: modelled as PyTorch's cross entropy, which keeps all logits",
+                       name.substr(0, 80)),
+           true});
     judge_keys(*found, anything, "loss_fn.", result_);
   }
 
@@ -449,11 +492,7 @@ class AutomodelReader {
   // attention is fused. The parallelizer of experts compiles nothing.
   void compiled_layers() {
     if (!compiled_ || expert_ranks_.value_or(1) > 1) return;
-    Framework& made = result_.framework;
-    made.layer_norm = made.rms_norm = NormForm::compiled;
-    made.rotary = RotaryForm::fused;
-    made.qkv = made.gate = KernelForm::fused;
-    made.execution.context = ContextForm::compiled;
+    fuse_layers(result_.framework);
   }
 
   // The patterns are of whole names ("*_proj"); without any, all linears.
@@ -474,6 +513,9 @@ class AutomodelReader {
     if (!found) return;
     Text target;
     read_setting(*found, "_target_", target);
+    if (target && !(*target).ends_with("PeftConfig"))
+      target.place->problem(fmt::format("the adapters of {} are not modelled; modelled: PeftConfig",
+                                        (*target).substr(0, 80)));
     job_.adapters.lora_rank =
         found->has("dim") ? static_cast<int>(found->integer("dim", {1, 65'536})) : 8;
     Flag all;
@@ -537,6 +579,9 @@ class AutomodelReader {
         job_.tensor.value_or(1) * job_.context.value_or(1) * job_.pipeline.value_or(1);
     constexpr std::int64_t most = 1 << 20;
     const bool sound = inner >= 1 && inner <= most;
+    for (const Whole* count : {&data_, &replicate_})
+      if (count->value_or(1) < 1 || count->value_or(1) > most)
+        count->place->problem(fmt::format("is {}; allowed: 1 to {}, none", **count, most));
     if (data_ && sound && *data_ >= 1 && *data_ <= most && *data_ * inner <= most) {
       if (request_.gpus == 0) request_.gpus = static_cast<int>(*data_ * inner);
     } else if (nodes && *nodes >= 1 && *nodes <= most / 256 && request_.gpus == 0 &&
@@ -634,7 +679,10 @@ class AutomodelReader {
     read_setting(*found, "recipe_name", recipe);
     read_setting(*found, "enable_fsdp_float8_all_gather", gathers);
     read_setting(*found, "precompute_float8_dynamic_scale_for_fsdp", at_once);
-    if (!on.value_or(false)) return judge_keys(*found, anything, "fp8.", result_);
+    if (!on.value_or(false)) {
+      if (recipe) result_.ignored.emplace_back("fp8.recipe_name");
+      return judge_keys(*found, anything, "fp8.", result_);
+    }
     judge_keys(*found, fp8_keys, "fp8.", result_);
     const std::optional<EightBit> software = torchao_software(recipe.value_or("tensorwise"));
     if (!software)

@@ -383,11 +383,7 @@ void read_model_section(const ObjectReader& model, bool experts, MegatronConfig&
   read_activation(model, config);
   check_provider(model);
   judge_experts(model, experts, read);
-  Text graphs;
-  read_setting(model, "cuda_graph_impl", graphs);
-  const bool said = graphs || model.has("cuda_graph_scope") || model.has("cuda_graph_modules");
-  if (!said) return;
-  read.graphs = graphs.value_or("none") != "none";
+  read_graph_switch(model, "cuda_graph_impl", read);
   read_graph_scope(model, {"cuda_graph_scope", "cuda_graph_modules"}, read);
 }
 
@@ -425,7 +421,7 @@ void add_read(const Layout& adapters, const Imported& read, Imported& result) {
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
   leave_single_choice(result);
-  result.ignored = read.ignored;
+  result.ignored.insert(result.ignored.end(), read.ignored.begin(), read.ignored.end());
   result.carried = read.carried;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
 }
@@ -475,6 +471,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
                             .groups_without_switch = true,
                             .fuses_loss = true,
                             .checks_gradients = false,
+                            .gathers_need_gradients = false,
                             .layout_excludes_virtual_stages = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
   add_read(adapters, read, result);

@@ -171,7 +171,7 @@ constexpr std::array ddp_keys{
              "the reduction is modelled as a reduce-scatter"},
     KnownKey{"use_custom_fsdp", refused, "", "write use_megatron_fsdp"},
     KnownKey{"nccl_ub", unmodelled, "", "user buffers of NCCL are not modelled"},
-    KnownKey{"fsdp_double_buffer", noted, "", "set layout.prefetch_layers instead"},
+    KnownKey{"fsdp_double_buffer"},  // of two layers, of which one is gathered ahead, as modelled
     KnownKey{"suggested_communication_unit_size", noted, "",
              "one layer is gathered ahead: see layout.prefetch_layers"},
     KnownKey{"param_name_patterns_for_fp32_local_accumulation", noted, "[]",
@@ -300,8 +300,7 @@ constexpr std::array bridge_optimizer_keys{
 };
 constexpr std::array dist_keys{
     KnownKey{"distributed_backend", refused, "nccl", "modelled: nccl"},
-    KnownKey{"use_sharp", noted, "",
-             "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"use_sharp", noted, "", in_network_reduction},
     KnownKey{"_target_"},
     KnownKey{"distributed_timeout_minutes"},
     KnownKey{"distributed_timeout_seconds_after_init"},
@@ -369,7 +368,16 @@ bool bridge_key_counts(std::string_view path) {
 void judge_bridge_sections(const ObjectReader& root, Imported& result) {
   for (const char* section : bridge_sections) {
     const std::optional<ValueReader> found = root.find(section);
-    if (!found || !found->is_object()) continue;
+    if (!found) continue;
+    if (!found->is_object()) {
+      const bool counts = keys_of(section).judged.data() != anything.data();
+      const bool named = section == std::string_view{"mixed_precision"};
+      if (counts && !named && !is_neutral(*found, ""))
+        found->problem(fmt::format("{} takes an object of settings", section));
+      else if (!named)
+        result.ignored.emplace_back(section);
+      continue;
+    }
     const ObjectReader object = found->object();
     const std::string prefix = fmt::format("{}.", section);
     const SectionKeys keys = keys_of(section);

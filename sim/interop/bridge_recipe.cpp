@@ -181,7 +181,10 @@ class RecipeReader {
       const ValueReader line = paths.at(path);
       const std::string text = line.text();
       if (is_given(path)) continue;
-      if (bridge_key_counts(path))
+      // The model has its own.
+      const bool counts =
+          bridge_key_counts(path) && (path != "tokenizer.vocab_size" || is_hybrid_provider());
+      if (counts)
         line.problem(
             fmt::format("{} depends on '{}', which cannot be evaluated here; give its "
                         "value: --set {}=VALUE",
@@ -191,14 +194,24 @@ class RecipeReader {
     }
   }
 
+  // A class of models whose vocabulary is the tokenizer's.
+  bool is_hybrid_provider() const {
+    const std::optional<ValueReader> model = root_.find("model");
+    return model && model->is_object() &&
+           model->object().text_or("_target_", "") == "HybridModelProvider";
+  }
+
   // By --set: where it is not known, it is not in the tree.
-  bool is_given(std::string_view path) const {
+  bool is_given(std::string_view whole) const {
     ObjectReader object = root_;
+    std::string_view path = whole;
     for (std::size_t dot = path.find('.');; dot = path.find('.')) {
       const std::optional<ValueReader> value = object.find(path.substr(0, dot));
       if (!value) return false;
       if (dot == path.npos || !value->is_object()) return true;
+      const bool section = path.data() == whole.data();
       object = value->object();
+      if (!section) object.ignore_unknown();  // nobody reads it but for this
       path.remove_prefix(dot + 1);
     }
   }

@@ -33,6 +33,7 @@ class DeepSpeedReader {
     if (flags_) read_flags();
     check_sections();
     own_tensor_parallelism();
+    ulysses();
     formats();
     if (!batch()) return result_;
     const ObjectReader& root = flags_ ? *flags_ : json_;
@@ -43,7 +44,7 @@ class DeepSpeedReader {
                                           .own_optimizer = false},
                                          request_, root);
     from.notes.insert(from.notes.end(), result_.notes.begin(), result_.notes.end());
-    from.ignored = result_.ignored;
+    from.ignored.insert(from.ignored.end(), result_.ignored.begin(), result_.ignored.end());
     from.graphs = result_.graphs;
     result_ = std::move(from);
     kernels();
@@ -107,6 +108,20 @@ class DeepSpeedReader {
     config_.tensor_parallel = size;
   }
 
+  // DeepSpeed's Ulysses (sequence/layer.py; runtime/sequence_parallel/ulysses_sp.py): ranks share a
+  // sequence and exchange heads in all-to-alls.
+  void ulysses() {
+    Whole ranks = setting<std::int64_t>(json_, "sequence_parallel_size");
+    if (!ranks && request_.sequence_ranks > 0) ranks = request_.sequence_ranks;
+    if (ranks.value_or(1) == 1) return;
+    if (flags_)
+      return ranks.place->problem("Ulysses of Megatron-DeepSpeed is not read; allowed: 1");
+    if (*ranks < 1 || *ranks > most_ranks)
+      return SettingProblems{json_}.problem(ranks, "is {}; allowed: 1 to {}", *ranks, most_ranks);
+    config_.context_parallel = ranks;
+    config_.cp_comm_type = std::string{"a2a"};
+  }
+
   // Missing options are told together with what the file is refused for.
   bool batch() {
     JobBatch read{.whole = setting<std::int64_t>(json_, "train_batch_size"),
@@ -124,7 +139,8 @@ class DeepSpeedReader {
       return false;
     }
     const std::int64_t split = std::max<std::int64_t>(1, config_.tensor_parallel.value_or(1)) *
-                               std::max<std::int64_t>(1, config_.pipeline_parallel.value_or(1));
+                               std::max<std::int64_t>(1, config_.pipeline_parallel.value_or(1)) *
+                               std::max<std::int64_t>(1, config_.context_parallel.value_or(1));
     const std::int64_t replicas =
         std::max<std::int64_t>(1, request_.gpus / std::min<std::int64_t>(split, 1 << 20));
     const auto sizes = sizes_of(read, replicas, json_);
@@ -231,7 +247,7 @@ class DeepSpeedReader {
       const Text weight = setting<std::string>(*types, "param_dtype");
       if (weight && dtype_of(*weight) != weights)
         weight.place->problem("data_types.param_dtype: weights are modelled as bf16, fp16 say");
-      static_cast<void>(types->has("buffer_dtype"));
+      if (types->has("buffer_dtype")) result_.ignored.emplace_back("data_types.buffer_dtype");
     }
     layout().gradient_dtype = dtype(kept, weights == DType::bf16 && !zero ? DType::fp32 : weights);
     layout().reduce_dtype = dtype(setting<std::string>(json_, "communication_data_type"), weights);
@@ -331,6 +347,9 @@ class DeepSpeedReader {
     const Whole live = stage_3_setting(from, "max_live_parameters");
     const Whole reuse = stage_3_setting(from, "max_reuse_distance");
     const Whole group = setting<std::int64_t>(from, "sub_group_size");
+    for (const Whole* count : {&kept, &live, &reuse, &group})
+      if (count->value_or(0) < 0)
+        count->place->problem(fmt::format("is {}; allowed: 0 and more", **count));
     if (layout().zero_stage != 3) return;
     if (ahead < 0 || ahead > (1LL << 50)) {
       size.place->problem(fmt::format("is {}; allowed: 0 and more", ahead));

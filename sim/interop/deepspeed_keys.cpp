@@ -62,9 +62,6 @@ constexpr std::array deepspeed_top_keys{
     KnownKey{"managed_gradient_accumulation"},
     KnownKey{"sparse_gradients", Verdict::refused, "", "sparse gradients are not modelled"},
     KnownKey{"seq_parallel_communication_data_type"},
-    KnownKey{"sequence_parallel_size", Verdict::refused, "1",
-             "DeepSpeed's Ulysses is not read: set layout.context_parallel and context_exchange "
-             "all_to_all in the scenario"},
     KnownKey{"steps_per_print"},
     KnownKey{"log_level"},
     KnownKey{"vocabulary_size"},
@@ -102,7 +99,9 @@ constexpr std::array deepspeed_top_keys{
     KnownKey{"elasticity", Verdict::refused, "",
              "it replaces the batch: write train_batch_size and train_micro_batch_size_per_gpu"},
     KnownKey{"autotuning", Verdict::refused, "", "it replaces the batch and ZeRO's settings"},
-    KnownKey{"graph_harvesting", Verdict::noted, "", "CUDA graphs: set simulation.graphs"},
+    // runtime/bf16_optimizer.py: of the step it captures no more.
+    KnownKey{"graph_harvesting", Verdict::noted, "",
+             "graphs of the bf16 optimizer's passes over gradients: modelled launch by launch"},
     KnownKey{"use_data_before_expert_parallelism"},
     KnownKey{"expert_parallel", Verdict::refused, "",
              "a mixture of experts is modelled only as Megatron-LM and torchtitan run it"},
@@ -237,7 +236,10 @@ void judge_compile(const ObjectReader& json, Imported& result) {
   section->ignore_unknown();
   const Flag deep = deepspeed_setting<bool>(*section, "deepcompile");
   if (deep.value_or(false)) deep.place->problem("DeepCompile is not modelled");
-  result.notes.push_back({"compile", "kernels are modelled as eager: set framework", true});
+  result.notes.push_back({"compile",
+                          "the program's engine.compile() decides, and kernels are modelled as "
+                          "eager; else set framework.name: torchtitan",
+                          true});
 }
 
 void judge_recomputation(const ObjectReader& json, Imported& result) {

@@ -85,7 +85,7 @@ void note_passes(const ObjectReader& params, OptimizerKind kind, Imported& resul
 void read_deepspeed_optimizer(const ObjectReader& json, Imported& result) {
   const auto section = section_at(json, "optimizer");
   if (!section) return;
-  static_cast<void>(section->has("legacy_fusion"));
+  if (section->has("legacy_fusion")) result.ignored.emplace_back("optimizer.legacy_fusion");
   const Text type = deepspeed_setting<std::string>(*section, "type");
   const auto params = section_at(*section, "params");
   if (params) params->ignore_unknown();

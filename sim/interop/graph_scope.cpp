@@ -23,12 +23,29 @@ void add_module(const ObjectReader& from, std::string_view key, const std::strin
 
 }  // namespace
 
+void read_graph_switch(const ObjectReader& from, std::string_view key, Imported& result) {
+  Text name;
+  read_setting(from, key, name);
+  const std::string word = name.value_or("none");
+  constexpr std::array<std::string_view, 4> known{"none", "local", "transformer_engine",
+                                                  "full_iteration"};
+  if (std::ranges::find(known, word) == known.end())
+    from.problem(key, fmt::format("is '{}'; allowed: none, local, transformer_engine, "
+                                  "full_iteration",
+                                  word.substr(0, 80)));
+  result.graphs = word != "none";
+}
+
 void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> keys,
                       Imported& result) {
   for (const std::string_view key : keys) {
     Text scope;
     read_setting(from, key, scope);
-    if (!scope || !result.graphs || !result.graph_scope.empty()) continue;
+    if (!scope) continue;
+    if (!result.graphs || !result.graph_scope.empty()) {
+      result.ignored.emplace_back(key);
+      continue;
+    }
     for (const std::string& name : names_in(*scope)) {
       if (name == "full" || name == "full_iteration") {
         result.graph_scope.clear();

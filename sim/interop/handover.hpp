@@ -50,8 +50,9 @@ struct ImportRequest {
   std::int64_t micro_batch = 0, global_batch = 0, accumulation_steps = 0;  // 0: not known
   std::optional<DType> precision{};                                        // bf16, fp16, fp32
   std::optional<Recompute> recompute{};
-  int gpus_per_node = 0;       // of the cluster; 0: not known
-  std::string_view command{};  // of `stepcast import`, for examples; empty: the file's format
+  std::int64_t sequence_ranks = 0;  // of Ulysses, beside a file of DeepSpeed; 0: it says them
+  int gpus_per_node = 0;            // of the cluster; 0: not known
+  std::string_view command{};       // of `stepcast import`, for examples; empty: the file's format
 };
 
 struct Imported {

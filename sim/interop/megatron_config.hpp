@@ -462,6 +462,7 @@ struct MegatronRules {
   bool groups_without_switch = false;  // no --group-query-attention is needed
   bool fuses_loss = false;             // where nothing is said, as the next
   bool checks_gradients = true;
+  bool gathers_need_gradients = true;  // the overlap of gathers that of reductions
   // --pipeline-model-parallel-layout beside a number of virtual stages is refused, even the same.
   bool layout_excludes_virtual_stages = true;
   // Megatron-LM's own kernels; else nothing is said of them.
@@ -539,6 +540,9 @@ void read_hybrid_of_model(const MegatronConfig& config, const SettingProblems& p
                           TransformerShape& shape);
 void write_hybrid_of_model(const TransformerShape& shape, MegatronConfig& config,
                            Refusals& refusals);
+// list_unused_settings: adds to `ignored` the settings that count beside another one alone, which
+// is off. REQUIRES: all else of `result` is read.
+void list_unused_settings(const MegatronConfig& config, Imported& result);
 // REQUIRES: the model is read.
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result);

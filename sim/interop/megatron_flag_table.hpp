@@ -11,6 +11,8 @@ namespace sim {
 // Those that change time or memory: refused, or told. A '*' stands only where every flag of that
 // name is refused, or has nothing to do with a step.
 std::span<const KnownKey> judged_megatron_flags();
+// What AMD's Primus has besides.
+std::span<const KnownKey> judged_primus_flags();
 // Those that change neither, each by its name.
 std::span<const std::string_view> harmless_megatron_flags();
 // Those of experts that change neither.

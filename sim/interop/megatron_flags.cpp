@@ -23,9 +23,7 @@ constexpr std::array no_experts{KnownKey{"--moe-*"}};  // which means nothing wi
 
 // CUDA graphs take the host's time away (simulation.graphs).
 void read_graphs(const ObjectReader& root, Imported& result) {
-  Text implementation;
-  read_setting(root, "--cuda-graph-impl", implementation);
-  result.graphs = implementation.value_or("none") != "none";
+  read_graph_switch(root, "--cuda-graph-impl", result);
   for (const char* flag : {"--enable-cuda-graph", "--external-cuda-graph"}) {
     Flag graph;
     read_setting(root, flag, graph);
@@ -42,8 +40,17 @@ void defaults_of_swift(const ObjectReader& root, MegatronConfig& config, Importe
   const bool swift = std::ranges::any_of(own, [&](const char* key) { return root.has(key); });
   if (!swift) return;
   Text dtype;
+  Whole length;
   read_setting(root, "--torch-dtype", dtype);
-  if (!config.seq_length) read_setting(root, "--max-length", config.seq_length);
+  read_setting(root, "--max-length", length);
+  const std::string format = dtype.value_or("bfloat16");
+  if (format != "bfloat16" && format != "float16" && format != "float32")
+    root.problem("--torch-dtype",
+                 fmt::format("is '{}'; allowed: bfloat16, float16, float32", format.substr(0, 80)));
+  if (!config.seq_length)
+    config.seq_length = length;
+  else if (length)
+    result.ignored.emplace_back("--max-length");
   if (!config.bf16 && !config.fp16) {
     config.bf16 = dtype.value_or("bfloat16") == "bfloat16";
     config.fp16 = dtype.value_or("") == "float16";
@@ -189,7 +196,10 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
   // A training prints all of its arguments, those of other programs and releases, too.
   Flag printed;
   read_setting(root, "printed", printed);
-  if (printed) note_unknown_keys(root, "", result);
+  if (printed) {
+    judge_keys(root, judged_primus_flags(), "", result);
+    note_unknown_keys(root, "", result);
+  }
   // A printed list has every default: what of it the job set is not told.
   if (!printed) carry_settings(root, Target::megatron, result);
   return config;
@@ -233,7 +243,7 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   leave_single_choice(result);
   result.framework.execution.expandable_segments = read.framework.execution.expandable_segments;
   result.framework.execution.max_split_size = read.framework.execution.max_split_size;
-  result.ignored = read.ignored;
+  result.ignored.insert(result.ignored.end(), read.ignored.begin(), read.ignored.end());
   result.carried = read.carried;
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(flags, root, result);

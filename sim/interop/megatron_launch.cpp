@@ -21,6 +21,9 @@ Said said(const ObjectReader& root) {
   read_setting(root, "--nproc-per-node", per_node);
   read_setting(root, "--nnodes", nodes);
   read_setting(root, "--world-size", all);
+  for (const Whole* count : {&per_node, &nodes, &all})
+    if (count->value_or(1) < 1)
+      count->place->problem(fmt::format("{} is {}; allowed: 1 or more", count->name, **count));
   if (per_node && per_node.value_or(0) > 0 && per_node.value_or(0) <= most_gpus &&
       nodes.value_or(1) > 0 && nodes.value_or(1) <= most_gpus)
     return {*per_node * nodes.value_or(1),

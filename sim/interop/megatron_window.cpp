@@ -38,7 +38,10 @@ std::optional<std::array<std::int64_t, 2>> two_numbers(std::string_view text) {
 
 void read_window(const MegatronConfig& config, const SettingProblems& problems,
                  std::int64_t sequence, TransformerShape& shape) {
-  shape.attention_sinks = config.softmax_type.value_or("") == "learnable";
+  const std::string softmax = config.softmax_type.value_or("vanilla");
+  if (softmax != "vanilla" && softmax != "learnable")
+    problems.problem(config.softmax_type, "is '{}'; modelled: vanilla, learnable", softmax);
+  shape.attention_sinks = softmax == "learnable";
   const Text& window = config.window;
   if (!window || *window == "None" || *window == "null") return;
   const auto sides = two_numbers(*window);

@@ -43,9 +43,8 @@ constexpr std::array tuning_exports{
     KnownKey{"HEALING_ITER", noted, "",
              "the steps before it are forecast; after it products are in 8 bits"},
     KnownKey{"CG_WEIGHT_CACHING", noted, "", "weights are modelled as cast in every micro-batch"},
-    KnownKey{"SHARP", noted, "", "in-network reduction: set simulation.data_algorithm: in_switch"},
-    KnownKey{"USE_SHARP", noted, "",
-             "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"SHARP", noted, "", in_network_reduction},
+    KnownKey{"USE_SHARP", noted, "", in_network_reduction},
     KnownKey{"NCCL_UB", unmodelled, "", "user buffers of NCCL are not modelled"},
     KnownKey{"ON_DEVICE_CLIP_GRAD", noted, "", "gradients are clipped as without it"},
     KnownKey{"DETERMINISTIC_MODE", unmodelled, "", "kernels are modelled at full speed"},
@@ -210,7 +209,7 @@ class MlperfReader {
     adapters(result.layout);
     result.graphs = graphs_;
     result.segment_gpus = segment_gpus_;
-    result.ignored = read_.ignored;
+    result.ignored.insert(result.ignored.end(), read_.ignored.begin(), read_.ignored.end());
     result.notes.insert(result.notes.begin(), read_.notes.begin(), read_.notes.end());
     for (const Remark& remark : file_.remarks())
       result.notes.push_back({remark.about, remark.what});
@@ -227,7 +226,11 @@ class MlperfReader {
     for (const char* name : names) {
       Text one;
       read_setting(root_, name, one);
-      if (one && !(*one).empty() && !found) found = one;
+      if (!one || (*one).empty()) continue;
+      if (found)
+        read_.ignored.emplace_back(name);  // the first counts
+      else
+        found = one;
     }
     return found;
   }
@@ -238,7 +241,11 @@ class MlperfReader {
       if (!value || value->peek_text().value_or("").empty()) continue;
       Whole one;
       read_setting(root_, name, one);
-      if (one && !found) found = one;
+      if (!one) continue;
+      if (found)
+        read_.ignored.emplace_back(name);  // the first counts
+      else
+        found = one;
     }
     return found;
   }
@@ -348,7 +355,8 @@ class MlperfReader {
   // The Hydra file of the pretraining has 12 where nothing is set, and none with one stage.
   void virtual_stages() {
     if (config_.pipeline_parallel.value_or(1) == 1) {
-      static_cast<void>(whole({"INTERLEAVED_PIPELINE", "VP"}));
+      if (const Whole unused = whole({"INTERLEAVED_PIPELINE", "VP"}))
+        read_.ignored.push_back(unused.name);
       return;
     }
     const bool said = is_set("INTERLEAVED_PIPELINE") || is_set("VP");
@@ -387,11 +395,24 @@ class MlperfReader {
       config_.fp8_recipe = Text{recipe.value_or("delayed"), recipe.place};
       config_.fp8_param_gather = tunes ? Flag{true, fp8.place} : gathers;
     }
+    const Text of_attention = text({"NVTE_DPA_FP8_RECIPE"});
     if (*fp8 || *fp4) {
-      // F16 takes attention out of what products are in (Transformer Engine).
-      const bool sixteen = text({"NVTE_DPA_FP8_RECIPE"}).value_or("") == "F16";
+      // F16 takes attention out of what products are in (Transformer Engine,
+      // pytorch/attention/dot_product_attention).
+      constexpr std::array<std::string_view, 6> known{"",
+                                                      "F16",
+                                                      "DelayedScaling",
+                                                      "Float8CurrentScaling",
+                                                      "MXFP8BlockScaling",
+                                                      "NVFP4BlockScaling"};
+      const std::string word = of_attention.value_or("");
+      if (std::ranges::find(known, word) == known.end())
+        of_attention.place->problem(fmt::format(
+            "is '{}'; allowed: F16, DelayedScaling, Float8CurrentScaling", word.substr(0, 80)));
       const Flag attention = flag({"FP8_DPA"}, false);
-      if (!sixteen) config_.fp8_attention = attention;
+      if (word != "F16") config_.fp8_attention = attention;
+    } else if (of_attention) {
+      read_.ignored.emplace_back("NVTE_DPA_FP8_RECIPE");
     }
     if (*fp4) {
       const Flag frozen = flag({"PRE_QUANTIZED_MODEL"}, false), all = flag({"FP4_PARAM"}, false);
@@ -415,7 +436,8 @@ class MlperfReader {
     config_.average_in_collective = flag({"DDP_AVERAGE_IN_COLLECTIVE"}, llama);
     const Whole bucket = whole({"BUCKET_SIZE"});
     if (llama) config_.bucket_size = bucket.value_or(128LL << 20);
-    static_cast<void>(whole({"BUCKET_CAP_MB"}));
+    if (whole({"BUCKET_CAP_MB"})) read_.ignored.emplace_back("BUCKET_CAP_MB");
+    if (bucket && !llama) read_.ignored.emplace_back("BUCKET_SIZE");
     config_.recompute_granularity = text({"ACT_CKPT_GRANULARITY", "RECOMPUTE_GRANULARITY", "ACG"});
     config_.recompute_method = text({"ACT_CKPT_METHOD", "RECOMPUTE_METHOD", "ACM"});
     config_.recompute_num_layers = whole({"ACT_CKPT_NUM_LAYERS", "RECOMPUTE_NUM_LAYERS", "ACL"});
@@ -423,7 +445,7 @@ class MlperfReader {
     const bool whole_step = *flag({"FULL_CUDA_GRAPH"}, false);
     const bool layers = *flag({"MCORE_CUDA_GRAPH"}, false);
     graphs_ = *flag({"LAYER_CUDA_GRAPH"}, false) || layers || whole_step;
-    static_cast<void>(text({"CUDA_GRAPH_SCOPE"}));
+    if (text({"CUDA_GRAPH_SCOPE"})) read_.ignored.emplace_back("CUDA_GRAPH_SCOPE");
     config_.check_gradients = llama && !whole_step && !layers;
     config_.fused_loss = !tunes && *flag({"CROSS_ENTROPY_LOSS_FUSION"}, true);
     config_.loss_fusion = text({"CE_FUSION_IMPL"});

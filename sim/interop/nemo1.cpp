@@ -32,8 +32,7 @@ constexpr std::array nemo1_model_keys{
              "residual connections are modelled in the activations' format"},
     KnownKey{"ub_tp_comm_overlap_cfg", Verdict::noted, "",
              "user buffers are modelled with Transformer Engine's default methods"},
-    KnownKey{"sharp", Verdict::noted, "",
-             "in-network reduction: set simulation.data_algorithm: in_switch"},
+    KnownKey{"sharp", Verdict::noted, "", in_network_reduction},
     KnownKey{"rampup_batch_size", Verdict::noted, "", "the final batch is forecast"},
     KnownKey{"num_micro_batches_with_partial_activation_checkpoints", Verdict::noted, "",
              "every micro-batch is modelled alike"},
@@ -154,7 +153,7 @@ class Resolver {
     if (!found) return;
     const std::optional<T> parsed = parse<T>(*found);
     if (parsed)
-      into = {*parsed, value};
+      into = {*parsed, value, std::string{key}};
     else
       value->problem(fmt::format("{} is '{}', which is no value for it", key, *found));
   }
@@ -269,6 +268,10 @@ class NemoReader {
     resolver_.read(trainer, "num_nodes", nodes);
     const std::int64_t count = devices.value_or(0);
     const std::int64_t on = nodes.value_or(1);
+    // Lightning's -1: all GPUs of a node.
+    if (devices && count < 1 && count != -1)
+      devices.place->problem(fmt::format("is {}; allowed: -1, or 1 to 1024", count));
+    if (on < 1) nodes.place->problem(fmt::format("is {}; allowed: 1 to 65536", on));
     if (count < 1 || on < 1 || count > 1024 || on > 65'536) return;
     // A shipped configuration says one device and is overridden where it is started.
     const auto named = static_cast<int>(count * on);
@@ -359,12 +362,15 @@ class NemoReader {
       Text strategy;
       resolver_.read(model, "fsdp_sharding_strategy", strategy);
       config_.torch_fsdp2_reshard = strategy.value_or("full") != "grad";
-      if (strategy.value_or("full") == "hybrid")
+      const std::string word = strategy.value_or("full");
+      if (word == "hybrid")
         strategy.place->problem("hybrid sharding without the size of its groups");
+      else if (word != "full" && word != "grad")
+        strategy.place->problem(fmt::format("is '{}'; modelled: full, grad", word.substr(0, 80)));
     }
-    const std::optional<ValueReader> optim = model.find("optim");
-    if (!optim || !optim->is_object() || fsdp.value_or(false)) return;
-    const ObjectReader section = optim->object();
+    const std::optional<ObjectReader> optim = section_at(model, "optim");
+    if (!optim || fsdp.value_or(false)) return;
+    const ObjectReader& section = *optim;
     section.ignore_unknown();
     const std::string name = resolver_.text(section, "name").value_or("");
     if (!name.empty() && name.find("adam") == std::string::npos)
@@ -378,10 +384,17 @@ class NemoReader {
     Text dtype;
     resolver_.read(section, "grad_sync_dtype", dtype);
     const std::string word = dtype.value_or("fp32");
+    constexpr std::array<std::string_view, 10> formats{
+        "fp32",     "float32",        "torch.float32", "32",      "bf16",
+        "bfloat16", "torch.bfloat16", "fp16",          "float16", "16"};
+    if (std::ranges::find(formats, word) == formats.end())
+      dtype.place->problem(fmt::format("is '{}'; allowed: fp32, bf16, fp16", word.substr(0, 80)));
     config_.grads_in_fp32 = word.find("16") == std::string::npos;
     Whole cap;
     resolver_.read(section, "bucket_cap_mb", cap);
     const std::int64_t mib = std::clamp<std::int64_t>(cap.value_or(100), 1, 1 << 20);
+    if (cap.value_or(mib) != mib)
+      cap.place->problem(fmt::format("is {}; allowed: 1 to {}", *cap, 1 << 20));
     config_.bucket_size = (mib << 20) / (config_.grads_in_fp32.value_or(true) ? 4 : 2);
     result_.notes.push_back(
         {"model.optim.name", "distributed_fused_adam shards gradients, too: forecast as ZeRO-1"});
@@ -427,7 +440,7 @@ Imported import_nemo1(const Document& yaml, const ImportRequest& asked) {
   const MegatronRules rules{
       .fp32_gradients_by_default = true, .groups_without_switch = true, .own_optimizer = false};
   Imported result = scenario_of_megatron(config, rules, request, root);
-  result.ignored = read.ignored;
+  result.ignored.insert(result.ignored.end(), read.ignored.begin(), read.ignored.end());
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
   finish_import(yaml, root, result);
   return result;

@@ -37,6 +37,7 @@ class MegatronReader : private SettingProblems {
     fusions();
     if (rules_.own_loss) loss();
     if (rules_.own_optimizer) optimizer();
+    list_unused_settings(config_, result_);
     return result_;
   }
 
@@ -102,7 +103,9 @@ class MegatronReader : private SettingProblems {
               "is {}, no multiple of micro-batch {} x data parallel {} = {}", layout().global_batch,
               layout().micro_batch, layout().data_parallel, unit);
     const std::int64_t positions = config_.max_position_embeddings.value_or(0);
-    if (positions > 0 && positions < layout().sequence_length)
+    if (config_.max_position_embeddings && positions < 1)
+      problem(config_.max_position_embeddings, "is {}; allowed: 1 or more", positions);
+    else if (positions > 0 && positions < layout().sequence_length)
       problem(config_.max_position_embeddings, "is {}, less than the sequence length {}", positions,
               layout().sequence_length);
   }
@@ -126,6 +129,9 @@ class MegatronReader : private SettingProblems {
       if (layout().pipeline_parallel > 1)
         problem(config_.torch_fsdp2, "is not supported with pipeline parallelism");
     }
+    // Muon with the distributed optimizer (training/arguments.py).
+    if (config_.optimizer.value_or("") == "dist_muon" && layout().zero_stage == 0)
+      layout().zero_stage = 1;
     const std::int64_t instances = size(config_.optimizer_instances, 1, most_ranks);
     if (instances == 1) return;
     if (layout().replicas() % instances != 0)
@@ -143,6 +149,8 @@ class MegatronReader : private SettingProblems {
     layout().compute_dtype = layout().activation_dtype = weights;
     layout().master_weights = weights != DType::fp32;
     if (config_.fp8) {
+      if (*config_.fp8 != "hybrid" && *config_.fp8 != "e4m3")
+        problem(config_.fp8, "is '{}'; allowed: hybrid, e4m3", *config_.fp8);
       if (weights != DType::bf16) problem(config_.fp8, "fp8 products are modelled beside bf16");
       layout().compute_dtype = DType::fp8;
       layout().activation_dtype = DType::bf16;
@@ -162,6 +170,7 @@ class MegatronReader : private SettingProblems {
   }
 
   void four_bits(DType weights) {
+    if (*config_.fp4 != "e2m1") problem(config_.fp4, "is '{}'; allowed: e2m1", *config_.fp4);
     const std::string recipe = config_.fp4_recipe.value_or("nvfp4");
     if (recipe != "nvfp4") problem(config_.fp4_recipe, "is '{}'; modelled: nvfp4", recipe);
     if (config_.fp8) problem(config_.fp4, "excludes products in 8 bits");
@@ -237,7 +246,7 @@ class MegatronReader : private SettingProblems {
       if (layout().zero_stage == 0)
         problem(config_.overlap_param_gather, "needs the distributed optimizer or Megatron-FSDP");
       else if (!layout().overlap_gradients)
-        problem(config_.overlap_param_gather, "needs the overlap of gradients, too");
+        gathers_alone();
     }
     // Without tensor parallelism there is nothing to overlap. Without sequence parallelism
     // Megatron-LM stops (arguments.py), Megatron-Bridge switches it off (comm_overlap.py).
@@ -252,6 +261,17 @@ class MegatronReader : private SettingProblems {
       problem(config_.pipeline_parallel, "is {}; virtual stages need {} or more{}",
               layout().pipeline_parallel, layout().overlap_pipeline ? 2 : 3,
               layout().overlap_pipeline ? "" : " without the overlap of messages");
+  }
+
+  // Megatron-LM stops (arguments.py), Megatron-Bridge does not. A bucket is then all of a chunk
+  // (core/distributed/distributed_data_parallel.py), for which the first pass waits.
+  void gathers_alone() {
+    if (rules_.gathers_need_gradients)
+      return problem(config_.overlap_param_gather, "needs the overlap of gradients, too");
+    layout().overlap_parameters = false;
+    note("overlap_param_gather",
+         "without the overlap of gradients parameters are in one bucket: forecast as gathered at "
+         "once, before the first pass");
   }
 
   // core/optimizer/cpu_offloading reuses the code of the precision-aware optimizer.
@@ -360,8 +380,7 @@ class MegatronReader : private SettingProblems {
          "moe_act is a part of moe: that the activation runs a third time is not modelled");
   }
 
-  // core/optimizer/emerging_optimizers.py; dist_muon is Muon with the distributed optimizer
-  // (training/arguments.py).
+  // core/optimizer/emerging_optimizers.py.
   void optimizer_kind() {
     const std::string name = config_.optimizer.value_or("adam");
     if (name == "adam") return;
@@ -371,15 +390,26 @@ class MegatronReader : private SettingProblems {
                      "optimizer=adam",
                      name);
     layout().optimizer = OptimizerKind::muon;
-    if (name == "dist_muon" && layout().zero_stage == 0) layout().zero_stage = 1;
     if (config_.newton_schulz_steps.value_or(5) != 5)
       problem(config_.newton_schulz_steps, "is {}; modelled: 5",
               config_.newton_schulz_steps.value_or(5));
-    if (config_.muon_tensor_mode.value_or("duplicated") != "duplicated" &&
-        layout().tensor_parallel > 1)
-      problem(config_.muon_tensor_mode, "is '{}'; modelled: duplicated", *config_.muon_tensor_mode);
+    if (layout().tensor_parallel > 1) muon_over_tensor_ranks();
     if (config_.muon_syrk.value_or(false))
       problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
+  }
+
+  // muon_utils.py, newton_schulz_tp: blockwise makes each rank's part of a matrix orthogonal,
+  // without a message, where duplicated gathers the matrix and does the work of the whole on every
+  // rank.
+  void muon_over_tensor_ranks() {
+    const std::string mode = config_.muon_tensor_mode.value_or("duplicated");
+    if (mode == "blockwise")
+      result_.notes.push_back({"muon_tp_mode",
+                               "blockwise is forecast as duplicated, an upper bound: matrices are "
+                               "gathered and made orthogonal as a whole on every tensor rank",
+                               true});
+    else if (mode != "duplicated")
+      problem(config_.muon_tensor_mode, "is '{}'; modelled: duplicated, blockwise", mode);
   }
 
   // A format of --use-precision-aware-optimizer, of those that its flag allows.
@@ -447,7 +477,14 @@ class MegatronReader : private SettingProblems {
           config_.recompute_method.place ? config_.recompute_method : config_.recompute_granularity,
           "full recomputation needs --recompute-method uniform or block");
     if (method == "uniform" && layers != 1)
-      note("recompute-num-layers", "units of {} layers are read as units of one", layers);
+      result_.notes.push_back(
+          {"recompute-num-layers",
+           fmt::format(
+               "units of {0} layers are forecast as units of one: in memory {0} inputs of "
+               "layers for each unit instead of one, and what one layer keeps while it runs "
+               "again instead of what {0} do",
+               layers),
+           true});
     if (method != "block") return;
     const std::int64_t most = layout().layers_per_chunk.empty()
                                   ? result_.shape.layers / layout().chunks()

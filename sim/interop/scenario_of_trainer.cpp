@@ -40,6 +40,9 @@ class TrainerScenario : private SettingProblems {
     result_.shape = *request_.model;
     layout().sequence_length =
         job_.sequence_length ? size(job_.sequence_length, 1, 1LL << 32) : request_.sequence_length;
+    if (job_.sequence_ranks.value_or(1) != 1)
+      problem(job_.sequence_ranks, "is {}: Ulysses needs distributed_type DEEPSPEED; allowed: 1",
+              *job_.sequence_ranks);
     framework();
     precision();
     if (!degrees()) return;
@@ -93,6 +96,7 @@ class TrainerScenario : private SettingProblems {
       name = version() == 2 ? PresetName::fsdp2 : PresetName::fsdp1;
     made = preset_of(name).framework;
     if (job_.multi_tensor) made.optimizer = OptimizerForm::eager;
+    if (job_.compiled) compile_layers(made, result_.notes);
     run_with_liger(job_.liger, made);
     if (!job_.own_experts) set_transformers_experts(result_);
   }
@@ -127,6 +131,10 @@ class TrainerScenario : private SettingProblems {
   }
 
   bool degrees() {
+    static_cast<void>(size(job_.machines, 1, most_ranks));
+    if (job_.engine != TrainerEngine::fsdp)
+      for (const Whole* unused : {&job_.replicate, &job_.shard, &job_.fsdp.version})
+        if (unused->place) result_.ignored.push_back(unused->name);
     if (job_.processes && request_.gpus > 0 && *job_.processes != request_.gpus)
       note("num_processes", fmt::format("{} in the file, {} by --gpus", *job_.processes, gpus_));
     const Whole& tensor = job_.tensor;
@@ -182,6 +190,13 @@ class TrainerScenario : private SettingProblems {
     offload();
     if (layout().replicas() == 1 && !layout().offloads_parameters()) layout().zero_stage = 0;
     const std::string prefetch = upper(job_.fsdp.prefetch.value_or("NO_PREFETCH"));
+    constexpr std::array<std::string_view, 7> known{
+        "BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH", "NONE", "1", "2", "3"};
+    if (std::ranges::find(known, prefetch) == known.end())
+      problem(job_.fsdp.prefetch, "is '{}'; allowed: BACKWARD_PRE, BACKWARD_POST, NO_PREFETCH",
+              *job_.fsdp.prefetch);
+    if (version() == 2 && job_.fsdp.prefetch)
+      result_.ignored.push_back(job_.fsdp.prefetch.name);  // FSDP2 has no such switch
     if (version() == 1 && prefetch != "BACKWARD_PRE" && prefetch != "1")
       note("fsdp_backward_prefetch",
            fmt::format("{}: gathers are modelled one layer ahead, as with BACKWARD_PRE", prefetch));
@@ -327,6 +342,21 @@ class TrainerScenario : private SettingProblems {
 
 }  // namespace
 
+void fuse_layers(Framework& framework) {
+  framework.layer_norm = framework.rms_norm = NormForm::compiled;
+  framework.rotary = RotaryForm::fused;
+  framework.qkv = framework.gate = KernelForm::fused;
+  framework.execution.context = ContextForm::compiled;
+}
+
+void compile_layers(Framework& framework, std::vector<Note>& notes) {
+  fuse_layers(framework);
+  notes.push_back({"torch_compile",
+                   "layers are forecast as torchtitan's compiled ones; breaks of the graph are not "
+                   "modelled",
+                   true});
+}
+
 void take_optimizer(const TrainerJob& job, Layout& layout) {
   layout.optimizer = job.optimizer;
   layout.state_format = job.states;
@@ -348,6 +378,8 @@ ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& req
   known.micro_batch = batch.micro.value_or(0);
   known.accumulation_steps = batch.steps.value_or(0);
   known.global_batch = batch.whole.value_or(0);
+  static_cast<void>(SettingProblems{root}.size(job.machines, 1, most_ranks));
+  known.sequence_ranks = SettingProblems{root}.size(job.sequence_ranks, 1, most_ranks);
   if (known.gpus == 0)
     known.gpus =
         static_cast<int>(std::clamp<std::int64_t>(job.processes.value_or(0), 0, most_ranks));
@@ -356,7 +388,10 @@ ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& req
         {"num_processes", fmt::format("{} in the file, {} by --gpus", *job.processes, known.gpus)});
   if (job.sequence_length)
     known.sequence_length = SettingProblems{root}.size(job.sequence_length, 1, 1LL << 32);
-  const std::string mixed = job.mixed.value_or("");
+  const std::string mixed = job.mixed.value_or("no");
+  if (mixed != "no" && mixed != "bf16" && mixed != "fp16" && job.mixed.place)
+    job.mixed.place->problem(
+        fmt::format("is '{}'; modelled beside DeepSpeed: no, bf16, fp16", mixed.substr(0, 80)));
   if (mixed == "bf16") known.precision = DType::bf16;
   if (mixed == "fp16") known.precision = DType::fp16;
   if (job.recompute) known.recompute = *job.recompute ? Recompute::full : Recompute::none;

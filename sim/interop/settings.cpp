@@ -89,9 +89,9 @@ void read_setting(const ObjectReader& from, std::string_view key, Flag& into) {
   std::optional<ValueReader> place;
   const std::optional<std::string> text = scalar(from, key, place);
   if (!text) return;
-  if (*text == "true" || *text == "True")
+  if (*text == "true" || *text == "True" || *text == "1")  // as Python takes them
     set(into, key, true, place);
-  else if (*text == "false" || *text == "False")
+  else if (*text == "false" || *text == "False" || *text == "0")
     set(into, key, false, place);
   else
     place->problem(fmt::format("{} is '{}'; expected true or false", key, *text));

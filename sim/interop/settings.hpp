@@ -15,6 +15,8 @@ void read_setting(const ObjectReader& from, std::string_view key, Real& into);
 void read_setting(const ObjectReader& from, std::string_view key, Flag& into);
 void read_setting(const ObjectReader& from, std::string_view key, Text& into);  // lists: joined
 
+// Whether CUDA graphs are on, by a word as --cuda-graph-impl has it.
+void read_graph_switch(const ObjectReader& from, std::string_view key, Imported& result);
 // What CUDA graphs capture: words of GraphModule; "full" and "full_iteration" are the whole step,
 // for which an empty list stands, too (per layer, Megatron-LM captures nearly that). Of `keys` the
 // first that is there; nothing without graphs.
@@ -42,6 +44,9 @@ struct KnownKey {
 bool fits(const KnownKey& row, std::string_view key);
 
 inline constexpr std::array anything{KnownKey{"*"}};
+// NCCL takes SHARP by itself where there is some, as simulation.data_algorithm auto does.
+inline constexpr std::string_view in_network_reduction =
+    "all-reduces in switches are modelled where the cluster's network has them (traits: sharp)";
 inline constexpr std::string_view buffers_of_te =
     "user buffers are modelled with Transformer Engine's default methods";
 

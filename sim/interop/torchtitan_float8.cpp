@@ -48,7 +48,10 @@ void read_section(const ObjectReader& float8, const std::string& prefix, Importe
   read_setting(float8, gather, asked);
   read_setting(float8, scales, at_once);
   read_setting(float8, "recipe_name", recipe);
-  if (into.layout.compute_dtype != DType::fp8) return judge_keys(float8, anything, prefix, into);
+  if (into.layout.compute_dtype != DType::fp8) {
+    if (recipe) into.ignored.push_back(prefix + "recipe_name");
+    return judge_keys(float8, anything, prefix, into);
+  }
   judge_keys(float8, float8_keys, prefix, into);
   judge_filter(float8, prefix, into);
   const std::string name = recipe.value_or("tensorwise");
@@ -87,13 +90,12 @@ std::string_view torchao_recipe(EightBit software) {
 
 void read_float8(const ObjectReader& root, Imported& into) {
   if (const auto found = root.find("float8")) read_section(found->object(), "float8.", into);
-  const auto quantize = root.find("quantize");
-  const auto linear = quantize ? quantize->object().find("linear") : std::nullopt;
-  if (!linear || !linear->is_object()) return;
-  const auto float8 = linear->object().find("float8");
-  linear->object().ignore_unknown();
-  if (float8 && float8->is_object())
-    read_section(float8->object(), "quantize.linear.float8.", into);
+  const auto quantize = section_at(root, "quantize");
+  const auto linear = quantize ? section_at(*quantize, "linear") : std::nullopt;
+  if (!linear) return;
+  linear->ignore_unknown();
+  if (const auto float8 = section_at(*linear, "float8"))
+    read_section(*float8, "quantize.linear.float8.", into);
 }
 
 }  // namespace sim

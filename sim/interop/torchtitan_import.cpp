@@ -59,6 +59,13 @@ class TitanReader {
       read.place->problem(fmt::format("{} is {}; allowed: 1 to {}", key, value, largest));
     return 1;
   }
+  // A size that is not in the file.
+  void tell_default(std::string_view section_name, std::string_view key, std::int64_t value) {
+    const auto found = section(section_name);
+    if (!found || !found->has(key))
+      result_.notes.push_back({fmt::format("{}.{}", section_name, key),
+                               fmt::format("not given: {}, as torchtitan has it", value)});
+  }
   int degree(std::string_view key) {
     return static_cast<int>(size("parallelism", key, 1, most_ranks));
   }
@@ -146,7 +153,11 @@ class TitanReader {
     const Whole tensor = setting<std::int64_t>("parallelism", "expert_tensor_parallel_degree");
     const Text backend = setting<std::string>("parallelism", "expert_parallel_comm_backend");
     const int ranks = degree("expert_parallel_degree");
-    if (result_.shape.experts.count == 0) return;
+    if (result_.shape.experts.count == 0) {
+      if (tensor) result_.ignored.emplace_back("parallelism.expert_tensor_parallel_degree");
+      if (backend) result_.ignored.emplace_back("parallelism.expert_parallel_comm_backend");
+      return;
+    }
     layout().expert_parallel = ranks;
     if (ranks > 1) {
       const std::int64_t split = tensor.value_or(1);
@@ -351,6 +362,8 @@ class TitanReader {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_microbatch_per_dp_rank");
     const bool pipeline = layout().pipeline_parallel > 1;
     std::int64_t local = size("training", "local_batch_size", 8, most_tokens);
+    if (!python_ && !context) tell_default("training", "seq_len", length);
+    if (!python_ && !tokens) tell_default("training", "local_batch_size", local);
     if (tokens || python_) {
       local = tokens ? sequences(tokens, length) : std::max<std::int64_t>(1, 16384 / length);
       layout().micro_batch = local;
@@ -379,6 +392,9 @@ class TitanReader {
   void global_batch(std::int64_t local, std::int64_t length) {
     const Whole tokens = setting<std::int64_t>("training", "num_tokens_per_train_step");
     const Whole asked = setting<std::int64_t>("training", "global_batch_size");
+    for (const Whole* count : {&tokens, &asked})
+      if (count->value_or(1) < -1 || count->value_or(1) == 0)
+        problem(*count, fmt::format("is {}; allowed: -1, or 1 and more", **count));
     const std::int64_t unit = std::min(local, most_tokens) * layout().data_parallel;
     layout().global_batch = unit;
     if (tokens && *tokens > 0) layout().global_batch = sequences(tokens, length);

@@ -6,6 +6,7 @@
 // (commit 70be5461) and fsdp.py (commit 06dcd85d); huggingface/trl trl/trainer/sft_config.py
 // (max_length, before it max_seq_length).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -48,8 +49,6 @@ constexpr std::array trainer_keys{
     KnownKey{"spectrum_top_fraction", Verdict::refused, "", "frozen parameters are not modelled"},
     KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
              "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
-    KnownKey{"torch_compile", Verdict::unmodelled, "",
-             "kernels are modelled as eager: set framework"},
     KnownKey{"liger_cross_entropy", Verdict::unmodelled, "false", "its kernel is not modelled"},
     KnownKey{"liger_layer_norm", Verdict::unmodelled, "false", "its kernel is not modelled"},
     KnownKey{"liger_*"},
@@ -135,6 +134,27 @@ constexpr std::array trainer_optimizers{
     TrainerOptimizer{"paged_ademamix_8bit", ademamix, false, bits_8},
 };
 
+// transformers at 005edacb, integrations/; LLaMA-Factory at ff6d4d12, extras/constants.py,
+// AttentionFunction; axolotl at 067b021c, where flash_attn is a switch.
+constexpr std::array<std::string_view, 18> attentions{"sdpa",
+                                                      "eager",
+                                                      "flash_attention_2",
+                                                      "flash_attention_3",
+                                                      "flash_attention_4",
+                                                      "fa2",
+                                                      "fa3",
+                                                      "flex_attention",
+                                                      "disabled",
+                                                      "auto",
+                                                      "true",
+                                                      "false",
+                                                      "True",
+                                                      "False",
+                                                      "sage",
+                                                      "flash",
+                                                      "xformers",
+                                                      "paged_attention"};
+
 class TrainerReader {
  public:
   TrainerReader(const Document& yaml, const Document* accelerate, const std::string& folder,
@@ -155,6 +175,7 @@ class TrainerReader {
     read_peft_of_trainer(root_, job_, result_);
     optimizer();
     job_.liger = read_liger(root_);
+    compiler();
     loss();
     plugins();
     const Text file = deepspeed_file();
@@ -172,8 +193,19 @@ class TrainerReader {
   template <class Value>
   void first(const char* name, std::initializer_list<const char*> others, Value& into) {
     if (root_.has(name)) read_setting(root_, name, into);
-    for (const char* other : others)
-      if (root_.has(other) && !into) read_setting(root_, other, into);
+    for (const char* other : others) {
+      if (!root_.has(other)) continue;
+      if (into)
+        result_.ignored.emplace_back(other);  // the first counts
+      else
+        read_setting(root_, other, into);
+    }
+  }
+  template <std::size_t N>
+  static void check_word(const Text& setting, const std::array<std::string_view, N>& known) {
+    if (!setting || std::ranges::find(known, *setting) != known.end()) return;
+    setting.place->problem(
+        fmt::format("is '{}'; allowed: {}", (*setting).substr(0, 80), fmt::join(known, ", ")));
   }
 
   void batch() {
@@ -189,6 +221,8 @@ class TrainerReader {
     for (const char* key : {"bf16", "fp16"}) {
       Text on;
       first(key, {}, on);
+      check_word(on,
+                 std::array<std::string_view, 6>{"true", "false", "auto", "full", "True", "False"});
       const std::string word = on.value_or("false");
       const bool yes = word == "true" || word == "True" || word == "auto";
       if (word == "full") job_.weights = key[0] == 'b' ? DType::bf16 : DType::fp16;
@@ -196,8 +230,12 @@ class TrainerReader {
     }
     Text loaded;
     first("torch_dtype", {"dtype"}, loaded);
-    if (loaded.value_or("") == "bfloat16") job_.weights = DType::bf16;
-    if (loaded.value_or("") == "float16") job_.weights = DType::fp16;
+    if (loaded.value_or("").starts_with("torch.")) loaded.value->erase(0, 6);
+    check_word(loaded, std::array<std::string_view, 7>{"auto", "bfloat16", "float16", "float32",
+                                                       "bf16", "fp16", "fp32"});
+    const std::string format = loaded.value_or("");
+    if (format == "bfloat16" || format == "bf16") job_.weights = DType::bf16;
+    if (format == "float16" || format == "fp16") job_.weights = DType::fp16;
     // LLaMA-Factory trains 16-bit weights so; else it makes them fp32 (model/adapter.py,
     // pure_bf16).
     Flag pure;
@@ -230,6 +268,23 @@ class TrainerReader {
       result_.notes.push_back({"optim",
                                "moments are modelled on the device; paged ones go to the "
                                "host where they find no room"});
+  }
+
+  // torch_compile_backend switches it on, too (training_args.py); axolotl has "auto", which is on
+  // where PyTorch can (core/builders/base.py).
+  void compiler() {
+    Text asked, backend;
+    first("torch_compile", {}, asked);
+    first("torch_compile_backend", {}, backend);
+    check_word(asked, std::array<std::string_view, 5>{"true", "false", "auto", "True", "False"});
+    const std::string word = asked.value_or(backend ? "true" : "false");
+    if (word == "false" || word == "False") return;
+    const std::string name = backend.value_or("inductor");
+    if (name == "inductor")
+      job_.compiled = true;
+    else if (name != "eager" && name != "aot_eager")
+      backend.place->problem(
+          fmt::format("is '{}'; modelled: inductor, eager, aot_eager", name.substr(0, 80)));
   }
 
   // TRL (trainer/sft_config.py): "chunked_nll" is the same sum over the logits of a part of the
@@ -286,6 +341,8 @@ class TrainerReader {
     first("gradient_checkpointing", {}, asked);
     first("disable_gradient_checkpointing", {}, never);
     first("activation_offloading", {}, offloads);
+    check_word(offloads, std::array<std::string_view, 8>{"true", "false", "legacy", "disk", "True",
+                                                         "False", "none", "hidden_states"});
     const std::string word = asked.value_or(""), where = offloads.value_or("false");
     const bool offload =
         word == "offload" || where == "true" || where == "True" || where == "legacy";
@@ -308,6 +365,14 @@ class TrainerReader {
   void attention() {
     Text name;
     first("attn_implementation", {"flash_attn"}, name);
+    const bool of_hub = name.value_or("").find('/') != std::string::npos;
+    if (of_hub)
+      result_.notes.push_back(
+          {"attn_implementation",
+           fmt::format("the kernel {} is modelled as flash attention", (*name).substr(0, 80)),
+           true});
+    else
+      check_word(name, attentions);
     Flag eager;
     first("eager_attention", {}, eager);
     const std::string word = name.value_or("sdpa");
@@ -414,7 +479,10 @@ class TrainerReader {
   void model() {
     Text name;
     first("base_model", {"model_name_or_path"}, name);
-    if (root_.has("model_class")) first("model", {}, name);
+    if (root_.has("model_class")) {
+      first("model", {}, name);
+      result_.ignored.emplace_back("model_class");
+    }
     take_hub_model(name, request_, result_);
   }
 
@@ -445,6 +513,7 @@ class TrainerReader {
     std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam || job_.states != StateFormat::plain)
       take_optimizer(job_, job.layout);
+    if (job_.compiled) compile_layers(job.framework, job.notes);
     run_with_liger(job_.liger, job.framework);
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());

@@ -45,9 +45,11 @@ struct TrainerJob {
   OptimizerKind optimizer = OptimizerKind::adam;
   StateFormat states = StateFormat::plain;
   LigerKernels liger;
+  bool compiled = false;  // by torch.compile, with Inductor
   FsdpSettings fsdp;
   Whole replicate, shard, tensor, context;  // parallelism_config
   Text context_method;
+  Whole sequence_ranks;  // of DeepSpeed's Ulysses
   Flag sequence_parallel;
   // Stages of torch.distributed.pipelining: the batch of a GPU goes through them in parts.
   Whole pipeline, pipeline_micro, layers_per_stage;
@@ -82,6 +84,10 @@ ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& req
 Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request);
 
+// What torch.compile fuses of the layers: what stands between products and attention.
+void fuse_layers(Framework& framework);
+// The same, with a note: no such job was compared with a measurement.
+void compile_layers(Framework& framework, std::vector<Note>& notes);
 // Liger's kernels in a framework's place.
 void run_with_liger(const LigerKernels& liger, Framework& framework);
 // Which of them the file asks for.

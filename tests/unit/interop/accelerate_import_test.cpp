@@ -380,3 +380,22 @@ TEST_CASE("hybrids are read under Accelerate, whole on every GPU", "[interop]") 
       if (op.name == "delta_gates") CHECK(op.forward_launches > 10);
   }
 }
+
+TEST_CASE("torch.compile fuses what stands between products, whoever switches it on", "[interop]") {
+  const Imported eager = import(fsdp("  fsdp_version: 2\n"));
+  CHECK(eager.framework.rms_norm != NormForm::compiled);
+  const Imported compiled = import(fsdp("  fsdp_version: 2\n", "dynamo_backend: INDUCTOR\n"));
+  CHECK(compiled.framework.rms_norm == NormForm::compiled);
+  CHECK(compiled.framework.gate == KernelForm::fused);
+  CHECK(test::notes(compiled, "torch_compile"));
+  CHECK(refused(fsdp("  fsdp_version: 2\n", "dynamo_backend: TVM\n")).size() == 1);
+  const auto trainer = [](const std::string& more) {
+    return import(
+        "model_name_or_path: meta-llama/Llama-3.1-8B\nmax_length: 2048\n"
+        "per_device_train_batch_size: 1\nbf16: true\n" +
+            more,
+        request(8));
+  };
+  CHECK(trainer("torch_compile: true\n").framework.rms_norm == NormForm::compiled);
+  CHECK(trainer("torch_compile: false\n").framework.rms_norm != NormForm::compiled);
+}

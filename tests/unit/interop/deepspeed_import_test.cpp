@@ -224,3 +224,17 @@ TEST_CASE("DeepSpeed: limits of stage 3 that the forecast does not keep are told
   CHECK_FALSE(notes(stage_3(R"("stage3_max_reuse_distance": 1e9)"),
                     "zero_optimization.stage3_max_reuse_distance"));
 }
+
+TEST_CASE("DeepSpeed: Ulysses is context parallelism that exchanges heads", "[interop]") {
+  const Imported four = import(job(R"("sequence_parallel_size": 4)"));
+  CHECK(four.layout.context_parallel == 4);
+  CHECK(four.layout.context_exchange == ContextExchange::all_to_all);
+  CHECK(four.layout.data_parallel == 2);
+  CHECK(four.layout.micro_batches() == 8);
+  CHECK(import(job(R"("sequence_parallel_size": 1)")).layout.context_parallel == 1);
+  CHECK(refused(R"("sequence_parallel_size": -2)").size() == 1);
+  // As Accelerate's parallelism_config has it.
+  ImportRequest known = whole_request();
+  known.sequence_ranks = 2;
+  CHECK(import(job(R"("steps_per_print": 1)"), known).layout.context_parallel == 2);
+}

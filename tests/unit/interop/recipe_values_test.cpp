@@ -164,3 +164,38 @@ TEST_CASE("recomputation by a number of layers is that of the first of each chun
   CHECK(layout("--recompute-num-layers 5 --pipeline-model-parallel-size 2").recompute_layers == 5);
   CHECK_FALSE(test::flag_problems(test::decoder(block + "--recompute-num-layers 0")).empty());
 }
+
+TEST_CASE("what Megatron-Bridge runs and Megatron-LM stops at is read from a recipe", "[interop]") {
+  // Without the overlap of gradients there is one bucket, which is gathered at once.
+  const std::string alone =
+      "cfg.ddp.use_distributed_optimizer = True\ncfg.ddp.overlap_param_gather = True\n"
+      "cfg.ddp.overlap_grad_reduce = False";
+  const Imported gathers = with_lines(alone);
+  CHECK_FALSE(gathers.layout.overlap_parameters);
+  CHECK(notes(gathers, "overlap_param_gather"));
+  CHECK_FALSE(test::flag_problems(test::decoder("--overlap-param-gather")).empty());
+  // Parts of matrices that are orthogonal each: whole ones bound them.
+  const Imported muon = with_lines(
+      "cfg.model.tensor_model_parallel_size = 2\n"
+      "cfg.optimizer, cfg.scheduler = distributed_muon_with_cosine_annealing(max_lr=1e-4)");
+  CHECK(muon.layout.optimizer == OptimizerKind::muon);
+  CHECK(muon.layout.zero_stage == 1);
+  const auto note = std::ranges::find(muon.notes, "muon_tp_mode", &Note::key);
+  REQUIRE(note != muon.notes.end());
+  CHECK(note->unmodelled);
+  // 8-bit parameters are gathered by Muon's distributed optimizer, too.
+  CHECK(with_lines("cfg.mixed_precision = 'bf16_with_fp8_current_scaling_mixed'\n"
+                   "cfg.ddp.use_distributed_optimizer = False\n"
+                   "cfg.optimizer, cfg.scheduler = distributed_muon_with_cosine_annealing()")
+            .layout.eight_bit_parameters);
+}
+
+TEST_CASE("a value of a recipe that is not known and that nothing reads is no error", "[interop]") {
+  // The model has a vocabulary of its own.
+  CHECK(with_lines("cfg.tokenizer.vocab_size = os.cpu_count()").shape.vocabulary == 50304);
+  // A key beside it is known, and read by nobody.
+  CHECK(notes(with_lines("cfg.dataset.offline_packing_specs = PackedSequenceSpecs("
+                         "packed_sequence_size=2048)\n"
+                         "cfg.dataset.offline_packing_specs.pad_seq_to_mult = os.cpu_count()"),
+              "dataset"));
+}

@@ -163,6 +163,73 @@ TEST_CASE("drawn jobs keep their step through Megatron-Bridge", "[interop][same_
   CHECK(same == 20);
 }
 
+namespace {
+
+// A dense job as Megatron-DeepSpeed runs it.
+std::string deepspeed_job(test::Dice& dice, int& gpus) {
+  const int tensor = dice.pick(std::array{1, 1, 2});
+  const int stages = dice.pick(std::array{1, 1, 2});
+  const int data = dice.pick(std::array{1, 2, 4});
+  gpus = tensor * stages * data;
+  // ZeRO-2 and 3 go without stages.
+  const int zero = data == 1 ? 0 : dice.below(stages > 1 ? 2 : 4);
+  std::ostringstream out;
+  out << "name: drawn\nmodel: " << sim::test::source_dir() << "/models/llama-3.2-1b.yaml\n";
+  out << "cluster: {path: " << sim::test::source_dir()
+      << "/topologies/dgx-h100.yaml, nodes: " << (gpus + 7) / 8 << ", gpus: " << gpus << "}\n";
+  out << "layout: {sequence_length: 1024, tensor_parallel: " << tensor
+      << ", pipeline_parallel: " << stages << ", micro_batch: " << 1 + dice.below(2)
+      << ", global_batch: " << 4 * data * stages << ", zero_stage: " << zero
+      << ", attention: flash-2, recompute: " << (dice.coin() ? "full" : "none")
+      << ", sequence_parallel: " << (tensor > 1 && dice.coin() ? "true" : "false")
+      << ", gradient_dtype: " << (zero > 0 ? "bf16" : "fp32") << ", reduce_dtype: bf16"
+      << ", overlap: {pipeline: false, tensor_wgrad: " << (tensor > 1 ? "true" : "false")
+      << ", gradients: " << (zero > 0 && stages == 1 && dice.coin() ? "true" : "false")
+      << ", parameters: " << (zero == 3 ? "true" : "false") << "}}\n";
+  out << "framework: {name: megatron_deepspeed}\n";
+  return out.str();
+}
+
+// The two files of such a job, imported.
+Scenario imported_deepspeed(const Exported& out, int gpus) {
+  const fs::path folder = test::temporary_path("interop/same_job_deepspeed");
+  fs::create_directories(folder);
+  JobFile job;
+  job.file = (folder / "job.json").string();
+  job.flags = (folder / "job.sh").string();
+  job.cluster = sim::test::source_dir() + "/topologies/dgx-h100.yaml";
+  job.known.gpus = gpus;
+  job.model = "llama-3.2-1b";  // no file of DeepSpeed has it
+  std::ofstream{job.file} << out.text;
+  std::ofstream{job.flags} << out.flags;
+  const ImportedJob read = import_job(JobKind::deepspeed, job);
+  Scenario scenario = load_text(imported_yaml(read, job, folder.string()));
+  fs::remove_all(folder);
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("drawn jobs keep their step and memory through DeepSpeed", "[interop][same_job]") {
+  int same = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    test::Dice dice{seed};
+    int gpus = 0;
+    const std::string yaml = deepspeed_job(dice, gpus);
+    CAPTURE(seed, yaml);
+    const Scenario drawn = load_text(yaml);
+    const Exported out = export_scenario(drawn, Target::deepspeed, "");
+    CAPTURE(text_of(out.notes), out.text, out.flags);
+    const Scenario back = imported_deepspeed(out, gpus);
+    REQUIRE(back.model.shape);
+    CHECK(same_shape(*drawn.model.shape, *back.model.shape));
+    if (std::ranges::any_of(out.notes, changes_a_step)) continue;
+    ++same;
+    CHECK(outcome(drawn) == outcome(back));
+  }
+  CHECK(same > 20);  // the rest: stage 0, whose optimizer DeepSpeed shards
+}
+
 TEST_CASE("a job of torchtitan is the same by export and import", "[interop][same_job]") {
   const std::string text =
       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n"

@@ -234,7 +234,7 @@ TEST_CASE("torchtitan: weights that FSDP gathers in 8 bits", "[interop]") {
   const auto job = [](const std::string& converters, const std::string& section, bool at_once,
                       int gpus) {
     return from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n" + converters +
-                         "[training]\nseq_len = 8192\n[" + section +
+                         "[training]\nseq_len = 8192\nlocal_batch_size = 8\n[" + section +
                          "]\nenable_fsdp_float8_all_gather = true\n"
                          "precompute_float8_dynamic_scale_for_fsdp = " +
                          (at_once ? "true" : "false") + "\n",
@@ -265,4 +265,18 @@ TEST_CASE("torchtitan: what is wrong has its place", "[interop]") {
           return from_toml("[model]\nname = \"llama4\"\nflavor = \"17bx17e\"\n", 8);
         }).size() == 1);
   CHECK(problems([] { return from_toml("[model\n", 8); }).size() == 1);
+}
+
+TEST_CASE("torchtitan: sizes that a file does not give are told", "[interop]") {
+  const auto job = [](const std::string& training) {
+    return test::from_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\n" + training,
+                           8);
+  };
+  const Imported open = job("");
+  CHECK(open.layout.sequence_length == 2048);
+  CHECK(test::notes(open, "training.seq_len"));
+  CHECK(test::notes(open, "training.local_batch_size"));
+  const Imported given = job("seq_len = 4096\nlocal_batch_size = 1\n");
+  CHECK_FALSE(test::notes(given, "training.seq_len"));
+  CHECK_FALSE(test::notes(given, "training.local_batch_size"));
 }
