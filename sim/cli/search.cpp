@@ -45,6 +45,7 @@ Options emit_options(std::optional<Target>& emit, std::string& emit_to) {
            .into = &emit_to,
            .form = "FILE",
            .help = "where to; default: the standard output",
+           .writes = Output::file,
            .needs = {"--emit"}}};
 }
 
