@@ -330,8 +330,11 @@ class TcpTransport final : public Transport {
       lane->announced = peer.frame.bytes;
       match(peer, *lane);
     } else if (is_farewell(peer.frame.kind)) {
-      const auto* text = reinterpret_cast<const char*>(peer.text.data());
-      fail(static_cast<int>(peer.frame.channel), sim::printable({text, peer.text.size()}),
+      const std::string_view text{reinterpret_cast<const char*>(peer.text.data()),
+                                  peer.text.size()};
+      fail(static_cast<int>(peer.frame.channel),
+           text.empty() ? fmt::format("rank {} has failed without a cause", peer.frame.channel)
+                        : sim::printable(text),
            peer.frame.kind == FrameKind::abort);
     } else if (peer.post != nullptr) {
       peer.post->state =

@@ -2,9 +2,11 @@
 // error.
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <stdexcept>
+#include <string_view>
 
 #include "real/net/tcp_socket.hpp"
 #include "real/net/tcp_transport.hpp"

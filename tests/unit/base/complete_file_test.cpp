@@ -1,12 +1,17 @@
 #include "sim/base/complete_file.hpp"
 
+#include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <ostream>
+#include <stdexcept>
 
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"

@@ -1,6 +1,7 @@
 // Frames that no rank sends: a member may be broken, or not what it was.
 #include <sys/socket.h>
 
+#include <array>
 #include <thread>
 
 #include "real/net/tcp_peer.hpp"
@@ -52,6 +53,7 @@ constexpr const char* too_much = "rank 1 has sent 64 MiB of messages that rank 0
 
 TEST_CASE("who is blamed is a rank, and the cause is printable", "[net]") {
   CHECK(said_of({.bytes = 5, .channel = 1, .kind = FrameKind::abort}, "\x1b[31m") == "\\x1b[31m");
+  CHECK(said_of({.channel = 1, .kind = FrameKind::abort}) == "rank 1 has failed without a cause");
   CHECK(said_of({.bytes = 1, .channel = 2, .kind = FrameKind::abort}, "x") == no_kind);
   CHECK(said_of({.bytes = 1, .channel = 0x80000000, .kind = FrameKind::lost}, "x") == no_kind);
   CHECK(said_of({.bytes = 4097, .channel = 1, .kind = FrameKind::lost}) == no_kind);

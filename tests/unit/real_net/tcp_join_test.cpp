@@ -205,10 +205,23 @@ TEST_CASE("a rank that lies about its proof gets no seat", "[net]") {
 
 TEST_CASE("hundreds of connections that say nothing keep nobody out", "[net]") {
   const Listener listener = listen_on_loopback();
-  std::vector<std::optional<Socket>> idle;
-  for (int i = 0; i < 300; ++i)
-    idle.push_back(connect_to(loopback_at(listener.port), soon()));
-  CHECK(join_two(listener, "a") == two_joined);
+  std::vector<std::string> ends(2);
+  Moved oldest = Moved::late;
+  on_ranks(2, [&](int rank) {
+    TcpWorld world{.rank = rank, .size = 2, .master_port = listener.port};
+    if (rank == 0) world.listener = listener.socket;
+    world.clock = [] { return Deadline{}; };  // nobody's time is ever over
+    std::vector<std::optional<Socket>> idle;
+    for (int i = 0; rank == 1 && i < 300; ++i)
+      idle.push_back(connect_to(loopback_at(listener.port), soon()));
+    // The oldest makes room for those behind it.
+    std::byte reply{};
+    if (rank == 1) oldest = receive_all(*idle.front(), {&reply, 1}, soon());
+    const auto transport = join_tcp_world(world);
+    ends[static_cast<std::size_t>(rank)] = "joined";
+  });
+  CHECK(oldest == Moved::closed);
+  CHECK(ends == two_joined);
 }
 
 TEST_CASE("one that sends a byte now and then is closed when its time is over", "[net]") {
