@@ -49,11 +49,6 @@ Deadline soon() {
   return std::chrono::steady_clock::now() + std::chrono::seconds{60};
 }
 
-// Two ranks whose rank 0 listens there, while `strangers` holds connections.
-std::vector<std::string> join_two(const Listener& listener, const std::string& secret) {
-  const TcpWorld first{.rank = 0, .size = 2, .listener = listener.socket, .secret = secret};
-  return join({first, {.rank = 1, .size = 2, .secret = secret}}, listener.port);
-}
 const std::vector<std::string> two_joined(2, "joined");
 
 }  // namespace
@@ -183,22 +178,29 @@ TEST_CASE("who does not know the secret is not heard, and knows why", "[net]") {
 
 TEST_CASE("a rank that lies about its proof gets no seat", "[net]") {
   const Listener listener = listen_on_loopback();
-  std::vector<std::string> ends;
   Moved answered = Moved::all;
-  {
-    const std::jthread liar{[&] {
-      const std::optional<Socket> socket = connect_to(loopback_at(listener.port), soon());
+  std::vector<std::string> ends(2);
+  on_ranks(2, [&](int rank) {
+    TcpWorld world{.rank = rank, .size = 2, .master_port = listener.port, .secret = "a"};
+    if (rank == 0) world.listener = listener.socket;
+    if (rank == 1) {
+      const std::optional<Socket> liar = connect_to(loopback_at(listener.port), soon());
       const Greeting greeted = greeting();
       Challenge challenge;
-      send_all(*socket, bytes_of_value(greeted), soon());
-      receive_all(*socket, bytes_of_value(challenge), soon());
-      const std::vector<std::byte> answer(4096);  // longer than any answer
-      send_all(*socket, answer, soon());
+      send_all(*liar, bytes_of_value(greeted), soon());
+      receive_all(*liar, bytes_of_value(challenge), soon());
+      // No proof, and the hello of rank 1 of 2 of this job.
+      std::vector<std::byte> answer(sizeof(Proof) + 16 + 256);
+      answer[sizeof(Proof)] = std::byte{1};
+      answer[sizeof(Proof) + 4] = std::byte{2};
+      send_all(*liar, answer, soon());
       std::byte reply{};
-      answered = receive_all(*socket, {&reply, 1}, soon());
-    }};
-    ends = join_two(listener, "a");
-  }
+      answered = receive_all(*liar, {&reply, 1}, soon());
+      if (answered != Moved::closed) return;
+    }
+    const auto transport = join_tcp_world(world);
+    ends[static_cast<std::size_t>(rank)] = "joined";
+  });
   CHECK(answered == Moved::closed);
   CHECK(ends == two_joined);
 }
