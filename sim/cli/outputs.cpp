@@ -15,9 +15,7 @@ struct NamedTexts {
   std::vector<std::string> operator()(std::optional<std::string>* text) const {
     return *text ? std::vector{**text} : std::vector<std::string>{};
   }
-  std::vector<std::string> operator()(std::vector<std::string>* texts) const {
-    return *texts;
-  }
+  std::vector<std::string> operator()(std::vector<std::string>* texts) const { return *texts; }
   template <class Other>
   std::vector<std::string> operator()(const Other&) const {
     return {};
