@@ -4,10 +4,10 @@
 #include "python/long_call.hpp"
 #include "python/module.hpp"
 #include "python/overrides.hpp"
+#include "sim/base/complete_file.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/shown_ranks.hpp"
 #include "sim/report/numbers.hpp"
-#include "sim/timeline/complete_file.hpp"
 #include "sim/timeline/perfetto.hpp"
 #include "sim/timeline/picture.hpp"
 

@@ -1,18 +1,11 @@
 #include "real/engine/checkpoint_files.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "real/engine/input_file.hpp"
 #include "sim/base/input_error.hpp"
@@ -27,6 +20,8 @@ constexpr const char* format_name = "stepcast checkpoint 1";
 constexpr std::string_view hash_key = "\n \"sha256\": \"";
 constexpr std::size_t hash_digits = 64;
 constexpr std::int64_t most_ranks = 1 << 20;
+// About 150 bytes for each of most_ranks shards, and for as many parameters again.
+constexpr std::int64_t most_manifest_bytes = std::int64_t{1} << 29;
 
 // The manifest's own hash is its last entry: of all that stands before that line.
 void check_hash(std::string_view text, const std::string& path) {
@@ -37,6 +32,18 @@ void check_hash(std::string_view text, const std::string& path) {
   if (sha256_of(std::as_bytes(std::span{text}.first(key))) != stated ||
       text.substr(key + hash_key.size() + hash_digits) != "\"\n}\n")
     refuse(path, "the manifest was changed: its hash is not what it says");
+}
+
+// Without a sum of what the file says, which might leave 64 bits.
+bool lies_within(const ShardBlock& block, std::span<const Parameter> parameters) {
+  if (block.parameter < 0 || block.parameter >= static_cast<std::int64_t>(parameters.size()))
+    return false;
+  const Parameter& parameter = parameters[static_cast<std::size_t>(block.parameter)];
+  return block.row >= 0 && block.row <= parameter.rows && block.rows >= 0 &&
+         block.rows <= parameter.rows - block.row && block.column >= 0 &&
+         block.column <= parameter.columns && block.columns >= 1 &&
+         block.columns <= parameter.columns - block.column && block.from >= 0 &&
+         block.from <= block.to && block.to <= block.rows * block.columns;
 }
 
 std::uint64_t read_seed(const sim::ObjectReader& top) {
@@ -73,9 +80,11 @@ std::string sealed(const std::string& text) {
 }
 
 Manifest read_manifest(const std::string& path) {
-  std::ifstream in{path, std::ios::binary};
-  if (!in) refuse(path, "the manifest of the checkpoint is missing");
-  const std::string text{std::istreambuf_iterator<char>{in}, std::istreambuf_iterator<char>{}};
+  const InputFile in{path};
+  if (in.bytes() > most_manifest_bytes)
+    refuse(path, fmt::format("the manifest is larger than {} MiB", most_manifest_bytes >> 20));
+  std::string text(static_cast<std::size_t>(in.bytes()), ' ');
+  in.read(0, std::as_writable_bytes(std::span{text}));
   return parse_manifest(text, path);
 }
 
@@ -108,45 +117,39 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   return manifest;
 }
 
-DurableFile::DurableFile(const std::string& path) : path_{path}, partial_{path + ".part"} {
-  handle_ = open(partial_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
-  if (handle_ < 0) fail("cannot write");
+std::vector<ShardBlock> read_blocks(const InputFile& shard, std::span<const Parameter> parameters) {
+  ShardHeader header;
+  const std::int64_t rest = shard.bytes() - static_cast<std::int64_t>(sizeof header);
+  if (rest >= 0) shard.read(0, std::as_writable_bytes(std::span{&header, 1}));
+  if (rest < 0 || header.mark != ShardHeader::magic || header.blocks < 0 ||
+      header.blocks > rest / static_cast<std::int64_t>(sizeof(ShardBlock)))
+    refuse(shard.path(), "this is no shard of a checkpoint");
+  std::vector<ShardBlock> blocks(static_cast<std::size_t>(header.blocks));
+  shard.read(sizeof header, std::as_writable_bytes(std::span{blocks}));
+  std::int64_t values = (rest - header.blocks * static_cast<std::int64_t>(sizeof(ShardBlock))) /
+                        static_cast<std::int64_t>(sizeof(float));
+  for (const ShardBlock& block : blocks) {
+    if (!lies_within(block, parameters))
+      refuse(shard.path(), "this shard was changed: a block leaves its parameter");
+    if (block.elements() > values / 3)  // the weights and both moments
+      refuse(shard.path(), "this shard was changed: its blocks do not fit in it");
+    values -= 3 * block.elements();
+  }
+  return blocks;
 }
 
-DurableFile::~DurableFile() {
-  if (handle_ < 0) return;
-  close(handle_);
-  unlink(partial_.c_str());
-}
-
-void DurableFile::fail(const char* what) const {
-  throw std::runtime_error{fmt::format("{} {}: {}", what, partial_, std::strerror(errno))};
-}
+DurableFile::DurableFile(const std::string& path)
+    : name_{files::path{path}.filename().string()}, file_{path} {}
 
 void DurableFile::write(std::span<const std::byte> data) {
   hash_.update(data);
   bytes_ += static_cast<std::int64_t>(data.size());
-  while (!data.empty()) {
-    const ssize_t written = ::write(handle_, data.data(), data.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot write");
-    data = data.subspan(static_cast<std::size_t>(written));
-  }
+  file_.write({reinterpret_cast<const char*>(data.data()), data.size()});
 }
 
 ShardFile DurableFile::commit() {
-  if (fsync(handle_) != 0) fail("cannot write");
-  const int handle = std::exchange(handle_, -1);
-  if (close(handle) != 0) fail("cannot close");
-  if (std::rename(partial_.c_str(), path_.c_str()) != 0) fail("cannot rename");
-  // So that the name survives a crash as well.
-  const files::path folder = files::path{path_}.parent_path();
-  const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory >= 0) {
-    fsync(directory);
-    close(directory);
-  }
-  return {files::path{path_}.filename().string(), bytes_, hex(hash_.finish())};
+  file_.commit();
+  return {name_, bytes_, hex(hash_.finish())};
 }
 
 std::string shard_name(int rank) {

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "real/engine/input_file.hpp"
 #include "real/engine/parameters.hpp"
 #include "real/engine/sha256.hpp"
+#include "sim/base/complete_file.hpp"
 
 namespace real {
 
@@ -25,6 +27,10 @@ struct ShardHeader {
   std::uint64_t mark = magic;
   std::int64_t blocks = 0;
 };
+
+// read_blocks reads the list at the head of a shard. Throws InputError where it is no shard, or one
+// of its blocks does not lie within the file and within its parameter.
+std::vector<ShardBlock> read_blocks(const InputFile& shard, std::span<const Parameter> parameters);
 
 struct ShardFile {
   std::string name;
@@ -51,23 +57,18 @@ Manifest parse_manifest(std::string_view text, const std::string& path);
 // A manifest's text up to the comma before its last entry, with that: the hash of all before it.
 std::string sealed(const std::string& text);
 
-// A file that appears under its name when it is complete and on disk (fsync, rename, fsync of the
-// folder). Throws std::runtime_error naming it.
+// A file that appears under its name when it is complete and on disk, with its size and hash.
+// Throws std::runtime_error naming it.
 class DurableFile {
  public:
   explicit DurableFile(const std::string& path);
-  ~DurableFile();
-  DurableFile(const DurableFile&) = delete;
-  DurableFile& operator=(const DurableFile&) = delete;
   void write(std::span<const std::byte> data);
   // Size and hash of all that was written.
   ShardFile commit();
 
  private:
-  [[noreturn]] void fail(const char* what) const;
-
-  std::string path_, partial_;
-  int handle_ = -1;
+  std::string name_;
+  sim::CompleteFile file_;
   std::int64_t bytes_ = 0;
   Sha256 hash_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "real/engine/checkpoint.hpp"
 #include "real/engine/checkpoint_files.hpp"
@@ -53,28 +52,22 @@ void for_each_common(const Piece& piece, std::int64_t width, std::int64_t first,
 // A shard in memory, of the size that the manifest states.
 class Shard {
  public:
-  Shard(std::string path, const ShardFile& stated, std::size_t parameters)
-      : path_{std::move(path)}, in_{path_, std::ios::binary}, stated_{stated} {
-    if (!in_) refuse(path_, "this shard of the checkpoint is missing");
-    std::error_code error;
-    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path_, error));
-    if (error || size != stated.bytes)
-      refuse(path_,
-             fmt::format("this shard is torn: {} bytes, the manifest says {}", size, stated.bytes));
-    read_blocks(parameters);
+  Shard(const std::string& path, const ShardFile& stated, std::span<const Parameter> parameters)
+      : in_{path}, stated_{stated} {
+    if (in_.bytes() != stated.bytes)
+      refuse(path, fmt::format("this shard is torn: {} bytes, the manifest says {}", in_.bytes(),
+                               stated.bytes));
+    blocks_ = read_blocks(in_, parameters);
   }
 
   const std::vector<ShardBlock>& blocks() const { return blocks_; }
-  const std::string& path() const { return path_; }
 
   // Throws InputError if it is not what was written.
   void read_data() {
     data_.resize(static_cast<std::size_t>(stated_.bytes));
-    in_.seekg(0);
-    in_.read(reinterpret_cast<char*>(data_.data()), static_cast<std::streamsize>(data_.size()));
-    if (!in_) refuse(path_, "cannot read this shard to its end");
+    in_.read(0, data_);
     if (sha256_of(data_) != stated_.sha256)
-      refuse(path_, "this shard was changed: its SHA-256 is not the manifest's");
+      refuse(in_.path(), "this shard was changed: its SHA-256 is not the manifest's");
   }
   // Of the block that begins at `offset` elements of the data.
   const float* values(std::int64_t offset) const {
@@ -83,31 +76,7 @@ class Shard {
   }
 
  private:
-  void read_blocks(std::size_t parameters) {
-    ShardHeader header;
-    in_.read(reinterpret_cast<char*>(&header), sizeof header);
-    const std::int64_t rest = stated_.bytes - static_cast<std::int64_t>(sizeof header);
-    const bool plausible = in_ && header.mark == ShardHeader::magic && header.blocks >= 0 &&
-                           header.blocks <= rest / static_cast<std::int64_t>(sizeof(ShardBlock));
-    if (!plausible) refuse(path_, "this is no shard of a checkpoint");
-    blocks_.resize(static_cast<std::size_t>(header.blocks));
-    in_.read(reinterpret_cast<char*>(blocks_.data()),
-             static_cast<std::streamsize>(blocks_.size() * sizeof(ShardBlock)));
-    std::int64_t elements = 0;
-    const std::int64_t room = rest / 4;
-    for (const ShardBlock& block : blocks_) {
-      const bool inside = block.parameter >= 0 &&
-                          block.parameter < static_cast<std::int64_t>(parameters) &&
-                          block.rows >= 0 && block.rows <= room && block.columns >= 1 &&
-                          block.columns <= (1LL << 40) && block.row >= 0 && block.column >= 0 &&
-                          block.from >= 0 && block.from <= block.to && block.elements() <= room;
-      if (!inside || (elements += 3 * block.elements()) > room)
-        refuse(path_, "this shard was changed: its blocks do not fit in it");
-    }
-  }
-
-  std::string path_;
-  std::ifstream in_;
+  InputFile in_;
   ShardFile stated_;
   std::vector<ShardBlock> blocks_;
   std::vector<std::byte> data_;
@@ -165,10 +134,6 @@ class Loader {
                           .columns = block.columns,
                           .row = block.row,
                           .column = block.column};
-    if (block.row + block.rows > parameter.rows ||
-        block.column + block.columns > parameter.columns || block.to > rectangle.elements())
-      refuse(shard.path(),
-             fmt::format("this shard was changed: a block leaves {}", parameter.name));
     for_each_run(rectangle, parameter, block.from, block.to,
                  [&](std::int64_t at, std::int64_t element, std::int64_t count) {
                    for (const Piece& piece : of_parameter_[p]) {
@@ -218,8 +183,7 @@ std::int64_t load_checkpoint(const std::string& folder, const CheckpointRank& ra
   if (is_first) rank.control.barrier();
   Loader loader{rank};
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-    Shard shard{(place / manifest.shards[i].name).string(), manifest.shards[i],
-                rank.parameters.size()};
+    Shard shard{(place / manifest.shards[i].name).string(), manifest.shards[i], rank.parameters};
     // Each is checked by someone, even if nobody needs what it says that it has.
     const bool checks = static_cast<int>(i) % rank.control.size() == rank.control.rank();
     if (!checks && !loader.needs(shard)) continue;

@@ -16,6 +16,7 @@
 #include "real/launch/rank_process.hpp"
 #include "real/launch/run_ways.hpp"
 #include "real/launch/seat.hpp"
+#include "real/launch/secret.hpp"
 #include "real/launch/signals.hpp"
 #include "real/net/tcp.hpp"
 #include "sim/base/check.hpp"
@@ -32,13 +33,21 @@ void say(int control, Ending ending, int blamed, const std::string& text) {
   ::send(control, &report, sizeof report, MSG_NOSIGNAL);
 }
 
-TcpWorld tcp_world_of(const Launch& launch, const World& world, int listener) {
+// How this process joins the others.
+struct Joining {
+  int listener = -1;
+  std::string secret{};
+};
+
+TcpWorld tcp_world_of(const Launch& launch, const World& world, const Joining& joining) {
   return {.rank = world.rank,
           .size = world.size,
-          .master_address = world.master_address,
+          .master_address = world.one_machine ? "127.0.0.1" : world.master_address,
           .master_port = world.master_port,
-          .listener = listener,
+          .listener = joining.listener,
           .job = world.job.substr(0, 256),
+          .secret = joining.secret,
+          .one_machine = world.one_machine,
           .join_timeout = launch.join_timeout};
 }
 
@@ -50,13 +59,13 @@ struct Ended {
 };
 
 // Joins the others and runs the body. The others are told of a failure by the transport.
-Ended run_member(const Launch& launch, const World& world, int listener, Heartbeat& heartbeat,
-                 const InterruptFlag& interrupt, const Body& body) {
+Ended run_member(const Launch& launch, const World& world, const Joining& joining,
+                 Heartbeat& heartbeat, const InterruptFlag& interrupt, const Body& body) {
   const std::optional<Fault> fault = parse_fault(launch.inject);
   std::unique_ptr<Transport> transport;
   try {
     if (fault && fault->before_joining && fault->rank == world.rank) cause(fault->kind);
-    transport = join_tcp_world(tcp_world_of(launch, world, listener));
+    transport = join_tcp_world(tcp_world_of(launch, world, joining));
     heartbeat.enter(RankPhase::preparing);
     TransportSeat seat{{.world = world,
                         .transport = transport.get(),
@@ -154,7 +163,7 @@ std::optional<Supervised> take_supervised() {
   const std::string text = variable(supervised_variable);
   if (text.empty()) return std::nullopt;
   ::unsetenv(supervised_variable);
-  // "control,heartbeats,listener,rank,size,port,job"
+  // "control,heartbeats,listener,rank,size,port,job,secret"
   std::array<int, 6> numbers{};
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -163,13 +172,19 @@ std::optional<Supervised> take_supervised() {
     SIM_CHECK(error == std::errc{} && next != end && *next == ',', text);
     at = next + 1;
   }
-  Supervised supervised{.control = numbers[0], .heartbeats = numbers[1], .listener = numbers[2]};
+  const char* const comma = std::find(at, end, ',');
+  SIM_CHECK(comma != end);
+  Supervised supervised{.control = numbers[0],
+                        .heartbeats = numbers[1],
+                        .listener = numbers[2],
+                        .secret = std::string(comma + 1, end)};
   supervised.world = {.rank = numbers[3],
                       .size = numbers[4],
                       .local_rank = numbers[3],
                       .local_size = numbers[4],
                       .master_port = numbers[5],
-                      .job = std::string(at, end),
+                      .one_machine = true,
+                      .job = std::string(at, comma),
                       .source = "stepcast"};
   for (const int descriptor : {supervised.control, supervised.heartbeats, supervised.listener})
     if (descriptor >= 0) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
@@ -181,20 +196,22 @@ RunResult run_supervised(const Launch& launch, const Supervised& supervised, con
   SIM_CHECK(world.size == launch.ranks, world.size, launch.ranks);
   const InterruptFlag interrupt;
   const SharedHeartbeats heartbeats{supervised.heartbeats, world.size};
-  const Ended ended =
-      run_member(launch, world, supervised.listener, heartbeats.of(world.rank), interrupt, body);
+  const Ended ended = run_member(launch, world, {supervised.listener, supervised.secret},
+                                 heartbeats.of(world.rank), interrupt, body);
   say(supervised.control, ended.ending, ended.blamed, ended.text);
   if (ended.ending == Ending::done) return {.end = RunEnd::done};
   return {.end = ended.ending == Ending::interrupted ? RunEnd::interrupted : RunEnd::failed};
 }
 
 RunResult run_joined(const Launch& launch, const World& world, const Body& body) {
+  const std::string secret = job_secret(launch.world, process_environment());
+  require_secret(world, secret, launch.world);
   const InterruptFlag interrupt;
   Heartbeat heartbeat;
   Ended ended;
   {
     const OwnWatch watch{launch, world.rank, heartbeat};
-    ended = run_member(launch, world, -1, heartbeat, interrupt, body);
+    ended = run_member(launch, world, {.secret = secret}, heartbeat, interrupt, body);
   }
   switch (ended.ending) {
     case Ending::done:

@@ -19,8 +19,8 @@ namespace {
 std::vector<std::string> environment_of(const RankProcess& process) {
   std::map<std::string, std::string> added = process.environment;
   added[supervised_variable] =
-      fmt::format("{},{},{},{},{},{},{}", process.control, process.heartbeats, process.listener,
-                  process.rank, process.size, process.port, process.job);
+      fmt::format("{},{},{},{},{},{},{},{}", process.control, process.heartbeats, process.listener,
+                  process.rank, process.size, process.port, process.job, process.secret);
   std::vector<std::string> all;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string entry = *at;

@@ -25,6 +25,7 @@ struct RankProcess {
   int errors = -1;
   int port = 0;
   std::string job{};
+  std::string secret{};
   sigset_t signal_mask{};
 };
 

@@ -28,6 +28,7 @@ struct Supervised {
   int control = -1;     // SOCK_SEQPACKET: a Report
   int heartbeats = -1;  // memory with one Heartbeat per rank
   int listener = -1;    // rank 0: the socket at world.master_port
+  std::string secret{};
 };
 // From the environment that RankProcess sets; which is unset then, lest a child takes it for its
 // own.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 #include "real/launch/gpu_sharing.hpp"
 #include "real/launch/rank_process.hpp"
 #include "real/launch/run_ways.hpp"
+#include "real/launch/secret.hpp"
 #include "real/launch/signals.hpp"
 #include "real/net/tcp.hpp"
 #include "real/net/tcp_socket.hpp"
@@ -33,15 +33,6 @@ constexpr auto word_time = 1s;
 // The others end by themselves, their messages having failed; then they are killed.
 constexpr auto process_unwinding_time = 3s;
 constexpr auto process_look_period = 50ms;
-
-std::string random_name() {
-  std::array<unsigned char, 16> bytes{};
-  SIM_CHECK(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-  std::string name;
-  for (const unsigned char byte : bytes)
-    name += fmt::format("{:02x}", byte);
-  return name;
-}
 
 // Lines of a rank's output, with its number before each.
 struct PrefixedOutput {
@@ -135,7 +126,8 @@ class Supervisor {
   void start_all() {
     const Listener listener = listen_on_loopback();
     const Socket listening{listener.socket};
-    const std::string job = random_name();
+    const std::string job = new_secret();  // as a name that no other run has
+    const std::string secret = new_secret();
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       std::array<int, 2> pair{};
       SIM_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) == 0, errno);
@@ -151,6 +143,7 @@ class Supervisor {
                           .listener = rank == 0 ? listening.handle() : -1,
                           .port = listener.port,
                           .job = job,
+                          .secret = secret,
                           .signal_mask = signals_.mask_before()};
       if (mps_)
         process.environment.merge(sharing_environment(

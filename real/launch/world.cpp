@@ -103,7 +103,9 @@ std::optional<World> from_torchrun(const Variables& variables) {
               .size = variables.needed("WORLD_SIZE", "RANK", 1),
               .local_rank = variables.whole("LOCAL_RANK", 0).value_or(0),
               .source = "torchrun"};
-  world.local_size = variables.whole("LOCAL_WORLD_SIZE", 1).value_or(world.local_rank + 1);
+  const std::optional<int> local_size = variables.whole("LOCAL_WORLD_SIZE", 1);
+  world.local_size = local_size.value_or(world.local_rank + 1);
+  world.one_machine = local_size == world.size;
   const Text address = variables.text("MASTER_ADDR");
   const int port = variables.needed("MASTER_PORT", "RANK", 1);
   if (!address) refuse("RANK is set, but MASTER_ADDR is not");
@@ -113,7 +115,8 @@ std::optional<World> from_torchrun(const Variables& variables) {
   if (world.master_port > 65535)
     refuse(fmt::format("MASTER_PORT is {}, and the run needs the port after it", port));
   world.job = "torchrun " + variables.text("TORCHELASTIC_RUN_ID").value_or("none") + " restart " +
-              variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0");
+              variables.text("TORCHELASTIC_RESTART_COUNT").value_or("0") +
+              fmt::format(" at {}:{}", *address, port);
   check(world, "RANK", "WORLD_SIZE");
   return world;
 }
@@ -136,6 +139,7 @@ std::optional<World> from_open_mpi(const Variables& variables) {
               .local_rank = variables.needed("OMPI_COMM_WORLD_LOCAL_RANK", name, 0),
               .local_size = variables.needed("OMPI_COMM_WORLD_LOCAL_SIZE", name, 1),
               .source = "Open MPI"};
+  world.one_machine = world.local_size == world.size;
   // PMIX_NAMESPACE, in Open MPI 4 also OMPI_MCA_orte_ess_jobid: one per mpirun.
   const Text job = variables.text("PMIX_NAMESPACE");
   world.job =
@@ -190,6 +194,7 @@ std::optional<World> from_slurm(const Variables& variables) {
   world.local_size = per_node
                          ? tasks_on_node(*per_node, variables.whole("SLURM_NODEID", 0).value_or(0))
                          : world.local_rank + 1;
+  world.one_machine = per_node && world.local_size == world.size;
   world.job = "Slurm " + variables.text("SLURM_JOB_ID").value_or("none") + "." +
               variables.text("SLURM_STEP_ID").value_or("0");
   if (!take_master(world, variables)) {

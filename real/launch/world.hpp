@@ -14,13 +14,16 @@ struct World {
   int local_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  std::string job{};     // one name per run
-  std::string source{};  // "command line", "torchrun", "Open MPI", "Slurm"
+  bool one_machine = false;  // the launcher says that all ranks are on this one
+  std::string job{};         // one name per run
+  std::string source{};      // "command line", "torchrun", "Open MPI", "Slurm"
 };
 
 struct WorldOptions {  // of the command line; unset: asked from the environment
   std::optional<int> rank{}, world_size{};
   std::optional<std::string> master{};  // address:port
+  std::optional<std::string> secret_file{};
+  bool insecure = false;  // ranks that others can reach need no secret
 };
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;

@@ -31,7 +31,7 @@ void match(Peer& peer, Lane& lane) {
     const bool fits = frame.bytes == post.target.size();
     if (fits && frame.bytes > 0) std::memcpy(post.target.data(), frame.data.get(), frame.bytes);
     post.state = fits ? PostState::done : PostState::wrong_size;
-    peer.kept_bytes -= frame.bytes;
+    peer.kept_bytes -= frame.bytes + kept_cost;
     lane.receives.pop_front();
     lane.kept.pop_front();
   }

@@ -84,6 +84,13 @@ struct Lane {
   int ready = 0;
 };
 
+// What a kept frame and a lane of its own cost beside the bytes, of most_kept_bytes: about what a
+// deque and a node of a map take in libstdc++.
+inline constexpr std::size_t kept_cost = 64;
+inline constexpr std::size_t lane_cost = 2048;
+// Receives of large messages on one channel that are posted at once.
+inline constexpr int most_ready = 1 << 20;
+
 struct Peer {
   Socket socket;
   bool ended = false;  // in order, with a bye

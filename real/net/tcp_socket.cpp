@@ -95,26 +95,6 @@ bool ready(const Socket& socket, short events, Deadline deadline) {
   }
 }
 
-std::optional<Socket> bound(int family, int port, bool loopback_only) {
-  Socket socket{::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
-  if (!socket.is_open()) return std::nullopt;
-  const int on = 1;
-  const int off = 0;
-  ::setsockopt(socket.handle(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (family == AF_INET6)
-    ::setsockopt(socket.handle(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  Address address{.family = family == AF_INET ? 4U : 6U, .port = static_cast<std::uint32_t>(port)};
-  if (loopback_only && family == AF_INET) {
-    address.bytes[0] = 127;
-    address.bytes[3] = 1;
-  } else if (loopback_only) {
-    address.bytes[15] = 1;
-  }
-  RawAddress raw = to_raw(address);
-  if (::bind(socket.handle(), raw.get(), raw.size) != 0) return std::nullopt;
-  return socket;
-}
-
 }  // namespace
 
 int milliseconds_until(Deadline deadline) {
@@ -200,15 +180,37 @@ std::optional<Socket> connect_to(const Address& address, Deadline deadline) {
   return socket;
 }
 
-Socket listen_at(int port, bool loopback_only, int backlog) {
-  // One IPv6 socket takes IPv4 too, except on the loopback interface.
-  std::optional<Socket> socket;
-  if (!loopback_only) socket = bound(AF_INET6, port, false);
-  if (!socket) socket = bound(AF_INET, port, loopback_only);
-  if (!socket && loopback_only) socket = bound(AF_INET6, port, true);
-  if (!socket || ::listen(socket->handle(), backlog) != 0)
-    fail(fmt::format("cannot listen at port {}", port));
-  return std::move(*socket);
+std::optional<Socket> listen_at(const Address& address, int backlog) {
+  RawAddress raw = to_raw(address);
+  Socket socket{::socket(raw.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  if (!socket.is_open()) return std::nullopt;
+  const int on = 1;
+  const int off = 0;
+  ::setsockopt(socket.handle(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family == 6)
+    ::setsockopt(socket.handle(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.handle(), raw.get(), raw.size) != 0) return std::nullopt;
+  if (::listen(socket.handle(), backlog) != 0) return std::nullopt;
+  return socket;
+}
+
+Socket listen_at_one_of(const std::vector<Address>& addresses, int backlog) {
+  for (const Address& address : addresses)
+    if (std::optional<Socket> socket = listen_at(address, backlog)) return std::move(*socket);
+  fail(fmt::format("cannot listen at {}", to_text(addresses.front())));
+}
+
+std::vector<Address> loopback(int port) {
+  Address v4{.family = 4, .port = static_cast<std::uint32_t>(port)};
+  Address v6{.family = 6, .port = v4.port};
+  v4.bytes[0] = 127;
+  v4.bytes[3] = v6.bytes[15] = 1;
+  return {v4, v6};
+}
+
+std::vector<Address> all_interfaces(int port) {
+  const auto number = static_cast<std::uint32_t>(port);
+  return {{.family = 6, .port = number}, {.family = 4, .port = number}};
 }
 
 std::optional<Socket> accept_from(const Socket& listener) {

@@ -55,9 +55,14 @@ Address name_of(const Socket& socket);
 
 // Non-blocking, no delay. Nothing if nobody listens there or the deadline passes.
 std::optional<Socket> connect_to(const Address& address, Deadline deadline);
-// On the loopback interface or on all, IPv4 and IPv6 where there is IPv6. Port 0: a free one.
-Socket listen_at(int port, bool loopback_only, int backlog);
-std::optional<Socket> accept_from(const Socket& listener);  // non-blocking, no delay
+// Port 0: a free one. Nothing: see errno.
+std::optional<Socket> listen_at(const Address& address, int backlog);
+// At the first that is to be had. Throws std::runtime_error naming the address and the cause.
+Socket listen_at_one_of(const std::vector<Address>& addresses, int backlog);
+std::vector<Address> loopback(int port);        // of IPv4, of IPv6
+std::vector<Address> all_interfaces(int port);  // IPv6 takes IPv4 too
+// Non-blocking, no delay. Nothing: see errno.
+std::optional<Socket> accept_from(const Socket& listener);
 
 enum class Moved : std::uint8_t { all, closed, late };
 Moved send_all(const Socket& socket, std::span<const std::byte> data, Deadline deadline);

@@ -17,6 +17,7 @@
 #include "real/net/out_of_memory.hpp"
 #include "real/net/tcp_peer.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/printable.hpp"
 
 namespace real::tcp {
 namespace {
@@ -262,11 +263,12 @@ class TcpTransport final : public Transport {
     peer.into = nullptr;
     peer.post = nullptr;
     peer.kept = nullptr;
-    if (is_farewell(peer.frame.kind) && bytes <= most_text_bytes) {
+    if (is_farewell(peer.frame.kind) && bytes <= most_text_bytes &&
+        peer.frame.channel < peers_.size()) {
       peer.text.resize(bytes);
       peer.into = peer.text.data();
     } else if (peer.frame.kind == FrameKind::data) {
-      Lane& lane = peer.lanes[peer.frame.channel];
+      Lane& lane = lane_of(rank, peer.frame.channel);
       if (lane.kept.empty() && !lane.receives.empty()) {
         peer.post = lane.receives.front();
         lane.receives.pop_front();
@@ -282,17 +284,29 @@ class TcpTransport final : public Transport {
     }
   }
 
-  void keep(int rank, Lane& lane, std::size_t bytes) {
+  // The lane of a frame that came: a channel that this rank has not used costs its sender room.
+  Lane& lane_of(int rank, std::uint32_t channel) {
+    Peer& peer = peer_at(rank);
+    if (!peer.lanes.contains(channel)) take_room(rank, lane_cost);
+    return peer.lanes[channel];
+  }
+
+  void take_room(int rank, std::size_t bytes) {
     Peer& peer = peer_at(rank);
     if (peer.kept_bytes + bytes > most_kept_bytes)
       throw std::logic_error{
           fmt::format("rank {} has sent {} MiB of messages that rank {} has not asked for", rank,
                       most_kept_bytes >> 20U, rank_)};
+    peer.kept_bytes += bytes;
+  }
+
+  void keep(int rank, Lane& lane, std::size_t bytes) {
+    Peer& peer = peer_at(rank);
+    take_room(rank, bytes + kept_cost);
     Kept kept{.bytes = bytes};
     kept.data.reset(new (std::nothrow) std::byte[bytes]);
     if (kept.data == nullptr)
       throw OutOfMemory{static_cast<std::int64_t>(bytes), "a message that came early"};
-    peer.kept_bytes += bytes;
     lane.kept.push_back(std::move(kept));
     peer.kept = &lane.kept.back();
     peer.into = peer.kept->data.get();
@@ -302,19 +316,25 @@ class TcpTransport final : public Transport {
     Peer& peer = peer_at(rank);
     peer.frame_read = 0;
     peer.data_read = 0;
-    Lane* const lane = is_farewell(peer.frame.kind) ? nullptr : &peer.lanes[peer.frame.channel];
+    const bool farewell = is_farewell(peer.frame.kind) || peer.frame.kind == FrameKind::bye;
+    Lane* const lane = farewell ? nullptr : &lane_of(rank, peer.frame.channel);
     if (peer.frame.kind == FrameKind::bye) {
       peer.ended = true;
     } else if (peer.frame.kind == FrameKind::ready) {
-      ++lane->ready;
+      if (++lane->ready > most_ready)
+        throw std::logic_error{fmt::format("rank {} has asked rank {} for {} messages at once",
+                                           rank, rank_, most_ready)};
       release_held(peer, *lane);
       write(rank);
     } else if (peer.frame.kind == FrameKind::announce) {
       lane->announced = peer.frame.bytes;
       match(peer, *lane);
     } else if (is_farewell(peer.frame.kind)) {
-      const auto* text = reinterpret_cast<const char*>(peer.text.data());
-      fail(static_cast<int>(peer.frame.channel), std::string(text, peer.text.size()),
+      const std::string_view text{reinterpret_cast<const char*>(peer.text.data()),
+                                  peer.text.size()};
+      fail(static_cast<int>(peer.frame.channel),
+           text.empty() ? fmt::format("rank {} has failed without a cause", peer.frame.channel)
+                        : sim::printable(text),
            peer.frame.kind == FrameKind::abort);
     } else if (peer.post != nullptr) {
       peer.post->state =

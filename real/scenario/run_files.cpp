@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
+#include <ostream>
 
 #include "real/calibrate/machine_facts.hpp"
+#include "sim/base/complete_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/timeline/perfetto.hpp"
 #include "sim/timeline/record.hpp"
@@ -38,16 +39,15 @@ void refuse(const std::string& path, const char* what) {
 std::string write_loads(const std::string& path, const TrainingRun& run) {
   if (run.expert_loads.empty())
     return fmt::format("no file {}: every expert got as many tokens, or none was trained", path);
-  std::ofstream file{path};
-  file << "step,layer";
-  for (std::size_t i = 0; i < run.expert_loads.front().layers.front().tokens.size(); ++i)
-    file << ",expert_" << i;
-  file << '\n';
-  for (const StepLoads& step : run.expert_loads)
-    for (const LayerLoad& layer : step.layers)
-      file << fmt::format("{},{},{}\n", step.step, layer.layer, fmt::join(layer.tokens, ","));
-  file.flush();
-  if (!file) refuse(path, "cannot write this file");
+  sim::write_complete_file(path, [&](std::ostream& out) {
+    out << "step,layer";
+    for (std::size_t i = 0; i < run.expert_loads.front().layers.front().tokens.size(); ++i)
+      out << ",expert_" << i;
+    out << '\n';
+    for (const StepLoads& step : run.expert_loads)
+      for (const LayerLoad& layer : step.layers)
+        out << fmt::format("{},{},{}\n", step.step, layer.layer, fmt::join(layer.tokens, ","));
+  });
   return fmt::format("tokens of experts: {}: stepcast simulate ... --set layout.moe.load={}", path,
                      path);
 }

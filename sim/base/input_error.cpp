@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/printable.hpp"
+
 namespace sim {
 namespace {
 
@@ -63,9 +65,9 @@ Excerpt excerpt_of(std::string_view line, std::size_t at) {
 
 std::string to_text(const Problem& problem) {
   const SourcePosition& where = problem.where;
-  std::string text = where.file;
+  std::string text = printable(where.file);
   if (where.line > 0) text += ':' + std::to_string(where.line) + ':' + std::to_string(where.column);
-  text += ": error: " + problem.what;
+  text += ": error: " + printable(problem.what);
   if (problem.source_line.empty() || where.column < 1) return text;
   // Columns count characters, not bytes; beyond the end of the line the caret stands at its end.
   const std::string_view line = problem.source_line;

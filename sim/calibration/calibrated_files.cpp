@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "sim/base/complete_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/cluster_file.hpp"
 #include "sim/calibration/fit.hpp"
-#include "sim/timeline/complete_file.hpp"
+#include "sim/config/input_log.hpp"
 #include "sim/topology/cluster_data.hpp"
 
 namespace sim {
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void write(const std::string& path, const std::string& text) {
+  refuse_to_overwrite_input(path);
   write_complete_file(path, [&](std::ostream& out) { out << text; });
 }
 

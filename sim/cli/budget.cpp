@@ -64,7 +64,8 @@ Command budget_command() {
                   {.name = "--save",
                    .into = &request->save,
                    .form = "FILE",
-                   .help = "write the scenario with every assumption in it, to run again"}},
+                   .help = "write the scenario with every assumption in it, to run again",
+                   .writes = Output::file}},
       .footer =
           "Example: stepcast budget scenarios/llama-3.1-405b-16384-h100.yaml --tokens 15.6e12 "
           "--set 'budget.price.gpu_hour=2.50 USD'",

@@ -110,11 +110,13 @@ Options file_options(CalibrateRequest& request) {
           {.name = "--write-device",
            .into = &request.device_file,
            .form = "FILE",
-           .help = "device file to write"},
+           .help = "device file to write",
+           .writes = Output::file},
           {.name = "--write-cluster",
            .into = &request.cluster_file,
            .form = "FILE",
-           .help = "cluster file to write"}};
+           .help = "cluster file to write",
+           .writes = Output::file}};
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ Command choose_command() {
             {.name = "--map",
              .into = &request->map,
              .form = "FILE",
-             .help = "write what is best where as a map (SVG)"},
+             .help = "write what is best where as a map (SVG)",
+             .writes = Output::file},
             threads_option(request->threads)}}),
       .footer =
           "Example: stepcast choose scenarios/gpt2-64-h100-ethernet.yaml --factors "

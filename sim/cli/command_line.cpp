@@ -7,17 +7,14 @@
 #include <algorithm>
 #include <sstream>
 
+#include "sim/cli/outputs.hpp"
+
 namespace sim {
 namespace {
 
 // As CLI11 says it.
 constexpr const char* help_text = "Print this help message and exit";
 constexpr const char* version_text = "Display program version information and exit";
-
-// The name of an option in messages.
-std::string shown_name(const Option& option) {
-  return option.name.substr(option.name.rfind(',') + 1);
-}
 
 ReadValue read_word(const WordValue& value) {
   return [value](const std::string& word) {
@@ -42,7 +39,7 @@ struct Adder {
   }
   CLI::Option* operator()(const WordValue& into) const { return (*this)(read_word(into)); }
   CLI::Option* operator()(const ReadValue& into) const {
-    const auto read = [into, name = shown_name(option)](const std::string& text) {
+    const auto read = [into, name = option_name(option)](const std::string& text) {
       try {
         into(text);
       } catch (const std::invalid_argument& error) {
@@ -78,9 +75,9 @@ std::string relations(const Command& command, const Option& option) {
   std::string needs, excludes;
   for (const Option& other : command.options) {
     if (other.hidden) continue;
-    const std::string name = shown_name(other);
+    const std::string name = option_name(other);
     if (among(option.needs, name)) needs += ' ' + name;
-    if (among(option.excludes, name) || among(other.excludes, shown_name(option)))
+    if (among(option.excludes, name) || among(other.excludes, option_name(option)))
       excludes += ' ' + name;
   }
   if (!needs.empty()) needs.insert(0, " Needs:");
@@ -90,7 +87,7 @@ std::string relations(const Command& command, const Option& option) {
 
 // What an option asks of others, once all are there.
 void relate(CLI::App& app, const Command& command, const Option& option) {
-  CLI::Option* added = app.get_option(shown_name(option));
+  CLI::Option* added = app.get_option(option_name(option));
   for (const std::string& other : option.needs)
     added->needs(app.get_option(other));
   for (const std::string& other : option.excludes)
@@ -134,12 +131,12 @@ Path path_of(const CLI::App& app, const Command& program) {
 std::string unmet_relation(const CLI::App& app, const Command& command) {
   const auto given = [&](const std::string& name) { return app.count(name) > 0; };
   for (const Option& option : command.options) {
-    const std::string name = shown_name(option);
+    const std::string name = option_name(option);
     if (!given(name)) continue;
     for (const std::string& other : option.needs)
       if (!given(other)) return fmt::format("{} requires {}", name, other);
     for (const Option& other : command.options) {
-      const std::string other_name = shown_name(other);
+      const std::string other_name = option_name(other);
       const bool excluded = among(option.excludes, other_name) || among(other.excludes, name);
       if (excluded && given(other_name)) return fmt::format("{} excludes {}", name, other_name);
     }
@@ -174,14 +171,27 @@ void require_options_behind(const CLI::App& app, const Path& path) {
   const CLI::App* at = &app;
   for (std::size_t i = 0; i + 1 < path.size(); ++i, at = at->get_subcommands().front())
     for (const Option& option : path[i]->options)
-      if (at->count(shown_name(option)) > 0)
+      if (at->count(option_name(option)) > 0)
         throw UsageError{fmt::format("{} stands before '{}': options go behind the command",
-                                     shown_name(option), path[i + 1]->name),
+                                     option_name(option), path[i + 1]->name),
                          UsageError::Kind::unfit,
                          {path.begin(), path.begin() + static_cast<std::ptrdiff_t>(i) + 1}};
 }
 
+void require_outputs(const CLI::App& app, const Path& path) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty())
+    at = at->get_subcommands().front();
+  const std::string problem = output_problem(
+      *path.back(), [&](const Option& option) { return at->count(option_name(option)) > 0; });
+  if (!problem.empty()) throw UsageError{problem, UsageError::Kind::unfit, path};
+}
+
 }  // namespace
+
+std::string option_name(const Option& option) {
+  return option.name.substr(option.name.rfind(',') + 1);
+}
 
 Options joined(std::initializer_list<Options> groups) {
   Options all;
@@ -218,6 +228,7 @@ Asked read_arguments(const Command& program, const std::vector<std::string>& arg
   }
   const Path path = path_of(app, program);
   require_options_behind(app, path);
+  require_outputs(app, path);
   return {.text = {}, .command = path.back()};
 }
 

@@ -53,11 +53,15 @@ struct NonNegative {};
 using OneOf = std::vector<std::string>;
 using Check = std::variant<std::monostate, CountFrom, NumberFrom, Positive, NonNegative, OneOf>;
 
+// What a command writes under the name that an option gives.
+enum class Output : std::uint8_t { none, file, folder };
+
 struct Option {
   std::string name;  // "--trace", "-o,--output"; without dashes: a positional argument
   Destination into;
   std::string form = {};  // of the value, in the help: FILE; empty: its type
   std::string help = {};
+  Output writes = Output::none;
   Check check = {};
   bool required = false;
   bool repeated = false;  // a list: one value each time the option is given, not all that follow
@@ -65,6 +69,9 @@ struct Option {
   std::vector<std::string> needs = {}, excludes = {};  // names of other options
 };
 using Options = std::vector<Option>;
+
+// The name of an option in messages: the last one that it has.
+std::string option_name(const Option& option);
 
 struct Command {
   std::string name;

@@ -5,18 +5,24 @@
 #include <algorithm>
 #include <thread>
 
+#include "sim/base/input_error.hpp"
 #include "sim/cli/engine.hpp"
 #include "sim/distribute/communicator.hpp"
 
 namespace sim {
 namespace {
 
-Finding data_finding(std::size_t models, std::size_t clusters) {
-  Finding found{"data", fmt::format("{}: {} models, {} clusters", data_folder(), models, clusters),
-                ""};
-  if (models == 0 || clusters == 0)
-    found.cost = "models and clusters by name; set STEPCAST_DATA to the folder that has them";
-  return found;
+Finding data_finding() {
+  const char* const cost =
+      "models and clusters by name; set STEPCAST_DATA to the folder that has them";
+  try {
+    const std::size_t models = data_files("models").size();
+    const std::size_t clusters = data_files("topologies").size();
+    return {"data", fmt::format("{}: {} models, {} clusters", data_folder(), models, clusters),
+            models > 0 && clusters > 0 ? "" : cost};
+  } catch (const InputError& error) {
+    return {"data", error.what(), cost};
+  }
 }
 
 // A part that a later version, or another configuration, builds: found by its target in the build.
@@ -24,12 +30,12 @@ Finding part_finding(const char* part, bool built, const char* cost) {
   return {part, built ? "built" : "not part of this build", built ? "" : cost};
 }
 
-std::vector<Finding> examine(std::size_t models, std::size_t clusters) {
+std::vector<Finding> examine() {
   std::vector<Finding> findings{
       {"compiler", fmt::format("{} {}, C++ {}", STEPCAST_COMPILER, __VERSION__, __cplusplus), ""},
       {"build", STEPCAST_BUILD_TYPE, ""},
       {"threads", std::to_string(std::thread::hardware_concurrency()), ""},
-      data_finding(models, clusters)};
+      data_finding()};
   for (Finding& finding : engine_findings())
     findings.push_back(std::move(finding));
   const std::optional<std::string> mpi = mpi_library();
@@ -44,15 +50,15 @@ std::vector<Finding> examine(std::size_t models, std::size_t clusters) {
 }
 
 ExitCode report_findings() {
-  const std::size_t models = data_files("models").size();
-  const std::size_t clusters = data_files("topologies").size();
   std::string text = fmt::format("stepcast {}\n", STEPCAST_VERSION);
-  for (const Finding& finding : examine(models, clusters)) {
+  bool has_data = true;
+  for (const Finding& finding : examine()) {
+    if (finding.part == "data") has_data = finding.cost.empty();
     text += fmt::format("{:<12} {}\n", finding.part, finding.state);
     if (!finding.cost.empty()) text += fmt::format("{:<12} not available: {}\n", "", finding.cost);
   }
   print_result(text);
-  return models > 0 && clusters > 0 ? ExitCode::done : ExitCode::failed;
+  return has_data ? ExitCode::done : ExitCode::failed;
 }
 
 }  // namespace

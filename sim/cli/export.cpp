@@ -67,7 +67,8 @@ Command export_command() {
                       to,
                       {.name = "FILE",
                        .into = &request->file,
-                       .help = "where to; default: the standard output"},
+                       .help = "where to; default: the standard output",
+                       .writes = Output::file},
                       set_option(request->overrides, "")},
           .footer =
               "Example: stepcast export scenarios/llama-3.1-70b-512-h100.yaml --to megatron "

@@ -136,7 +136,8 @@ Command job_command(JobKind kind, const char* help) {
                          {{.name = "-o,--output",
                            .into = &request->output,
                            .form = "FILE",
-                           .help = "where to; default: the standard output"}}}),
+                           .help = "where to; default: the standard output",
+                           .writes = Output::file}}}),
       .footer = fmt::format("Example: stepcast import {} FILE --cluster dgx-h100 --gpus 64", name),
       .run = [request, kind] { return import_into_scenario(kind, *request); },
       .aliases = aliases_of(kind)};

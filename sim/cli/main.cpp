@@ -12,6 +12,7 @@
 #include "sim/cli/failure.hpp"
 #include "sim/cli/job_hint.hpp"
 #include "sim/cli/usage.hpp"
+#include "sim/config/input_log.hpp"
 
 namespace {
 
@@ -26,6 +27,7 @@ void print_work() {
 }
 
 sim::ExitCode run(const std::vector<std::string>& arguments) {
+  const sim::InputLog read;  // no command overwrites what it has read
   const sim::Command program = sim::stepcast_program();
   try {
     const sim::Asked asked = sim::read_arguments(program, arguments);
@@ -59,6 +61,7 @@ void keep_freed_memory() {
 int main(int argc, char** argv) {
   keep_freed_memory();
   std::signal(SIGINT, end_at_once);
+  std::signal(SIGXFSZ, SIG_IGN);  // write() fails instead, and says why
   std::vector<std::string> arguments{argv + 1, argv + argc};
   const bool counts = std::erase(arguments, "--work") > 0;
   const sim::ExitCode code = run(arguments);

@@ -51,7 +51,8 @@ Options measuring_options(MachineRequest& here) {
           {.name = "-o,--folder",
            .into = &here.folder,
            .form = "FOLDER",
-           .help = "where to write device.yaml and cluster.yaml of this machine"}};
+           .help = "where to write device.yaml and cluster.yaml of this machine",
+           .writes = Output::folder}};
 }
 
 }  // namespace

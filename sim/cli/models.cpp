@@ -1,6 +1,7 @@
 // stepcast models: the architectures that are shipped, and what a model file says.
 #include <memory>
 
+#include "sim/base/input_error.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/model/describe.hpp"
 
@@ -9,10 +10,17 @@ namespace {
 
 ExitCode list_models() {
   std::vector<NamedModel> models;
-  for (const std::string& name : data_files("models"))
-    models.push_back({name, load_model(find_data_file("models", name))});
+  std::string problems;  // a file that is wrong hides no other
+  for (const std::string& name : data_files("models")) {
+    try {
+      models.push_back({name, load_model(find_data_file("models", name))});
+    } catch (const InputError& error) {
+      problems += error.what() + std::string{"\n"};
+    }
+  }
   print_result(model_table(models));
-  return ExitCode::done;
+  if (!problems.empty()) print_note(problems);
+  return problems.empty() ? ExitCode::done : ExitCode::invalid_input;
 }
 
 Command show_model_command() {

@@ -61,7 +61,8 @@ Command scaling_command() {
                           {.name = "--plot",
                            .into = &request->plot,
                            .form = "FILE",
-                           .help = "write a plot of tokens per second (SVG)"}}}),
+                           .help = "write a plot of tokens per second (SVG)",
+                           .writes = Output::file}}}),
       .footer = "Example: stepcast scaling scenarios/llama-3.1-70b-512-h100.yaml --gpus 64..1024*2",
       .run = [request] { return show_scaling(*request); }};
 }

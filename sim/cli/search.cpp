@@ -37,6 +37,13 @@ Options workload_options(Workload& workload) {
   return options;
 }
 
+Option top_option(std::vector<std::string>& overrides) {
+  Option option =
+      key_option(overrides, {"--top", "search.top", "N", "how many layouts to show (10)"});
+  option.check = CountFrom{1, 1000};  // as the key
+  return option;
+}
+
 }  // namespace
 
 Options emit_options(std::optional<Target>& emit, std::string& emit_to) {
@@ -45,33 +52,33 @@ Options emit_options(std::optional<Target>& emit, std::string& emit_to) {
            .into = &emit_to,
            .form = "FILE",
            .help = "where to; default: the standard output",
+           .writes = Output::file,
            .needs = {"--emit"}}};
 }
 
 Command search_command_of(const std::shared_ptr<SearchRequest>& request) {
   Options emit = emit_options(request->emit, request->emit_to);
   emit.front().excludes = {"--shard"};
-  return {.name = "search",
-          .help = "the best layouts for a model on a cluster",
-          .options = joined(
-              {{{.name = "SCENARIO",
-                 .into = &request->scenario,
-                 .help = "scenario file (YAML); its section `search` says what may vary"},
-                output_option(request->output)},
-               workload_options(request->workload),
-               {set_option(request->workload.overrides, ", e.g. --set search.tensor_parallel=8"),
-                anchor_option(request->workload.overrides),
-                key_option(request->workload.overrides,
-                           {"--top", "search.top", "N", "how many layouts to show (10)"})},
-               work_options(request->work),
-               emit,
-               {{.name = "--no-progress",
-                 .into = &request->no_progress,
-                 .help = "no line of progress on a terminal"}}}),
-          .footer =
-              "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 "
-              "--batch 512 --sequence 8192",
-          .run = [request] { return run_search_request(*request); }};
+  return {
+      .name = "search",
+      .help = "the best layouts for a model on a cluster",
+      .options = joined(
+          {{{.name = "SCENARIO",
+             .into = &request->scenario,
+             .help = "scenario file (YAML); its section `search` says what may vary"},
+            output_option(request->output)},
+           workload_options(request->workload),
+           {set_option(request->workload.overrides, ", e.g. --set search.tensor_parallel=8"),
+            anchor_option(request->workload.overrides), top_option(request->workload.overrides)},
+           work_options(request->work),
+           emit,
+           {{.name = "--no-progress",
+             .into = &request->no_progress,
+             .help = "no line of progress on a terminal"}}}),
+      .footer =
+          "Example: stepcast search --model llama-3.1-70b --cluster dgx-h100 --gpus 512 "
+          "--batch 512 --sequence 8192",
+      .run = [request] { return run_search_request(*request); }};
 }
 
 Command search_command() {

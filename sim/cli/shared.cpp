@@ -5,8 +5,9 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "sim/base/complete_file.hpp"
 #include "sim/cli/command.hpp"
-#include "sim/timeline/complete_file.hpp"
+#include "sim/config/input_log.hpp"
 
 namespace sim {
 
@@ -56,6 +57,7 @@ void print_note(const std::string& text) {
 }
 
 void write_text_file(const std::string& path, const std::string& text) {
+  refuse_to_overwrite_input(path);
   write_complete_file(path, [&](std::ostream& out) { out << text; });
 }
 

@@ -105,6 +105,7 @@ Command sweep_command_of(const std::shared_ptr<SweepRequest>& request) {
                         .into = &request->plot,
                         .form = "FILE",
                         .help = "write a plot of step times (SVG)",
+                        .writes = Output::file,
                         .excludes = {"--shard"}}}}),
           .footer =
               "Example: stepcast sweep scenarios/llama-3.1-70b-512-h100.yaml "

@@ -79,6 +79,7 @@ Command convert_command() {
                       {.name = "TO",
                        .into = &request->to,
                        .help = "the token file to write",
+                       .writes = Output::file,
                        .required = true},
                       {.name = "--from",
                        .into = &request->kind,

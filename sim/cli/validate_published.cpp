@@ -69,7 +69,8 @@ Options published_options(PublishedRequest& request) {
                  {{.name = "--picture",
                    .into = &request.picture,
                    .form = "FILE.svg",
-                   .help = "write predicted against measured as a picture (SVG)"}}});
+                   .help = "write predicted against measured as a picture (SVG)",
+                   .writes = Output::file}}});
 }
 
 void write_scatter(const std::string& path, std::span<const SetResult> results) {

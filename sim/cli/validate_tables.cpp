@@ -30,7 +30,8 @@ Command rows_command() {
                       {.name = "--picture",
                        .into = &request->picture,
                        .form = "FILE.svg",
-                       .help = "write predicted against measured as a picture (SVG)"},
+                       .help = "write predicted against measured as a picture (SVG)",
+                       .writes = Output::file},
                       output_option(request->output)},
           .footer =
               "Exit code 3: rows cannot be read, or none can be forecast; the others are "

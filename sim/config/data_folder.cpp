@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "sim/base/input_error.hpp"
+
 namespace sim {
 namespace {
 
@@ -23,7 +25,11 @@ fs::path folder_of_program() {
 }  // namespace
 
 std::string data_folder() {
-  if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) return chosen;
+  if (const char* chosen = std::getenv("STEPCAST_DATA"); chosen && *chosen) {
+    if (holds_data(chosen)) return chosen;
+    throw InputError{SourcePosition{chosen, 0, 0},
+                     "STEPCAST_DATA names this, which is no folder with models/ and topologies/"};
+  }
   std::error_code ignored;
   const fs::path program = folder_of_program();
   for (const fs::path& folder : {fs::current_path(ignored), program, program / "../share/stepcast",

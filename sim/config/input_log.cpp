@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+
+#include "sim/base/input_error.hpp"
 
 namespace sim {
 namespace {
@@ -45,6 +48,17 @@ void InputLog::note(const std::string& path, std::string_view bytes) {
   for (InputLog* log = innermost; log; log = log->outer_)
     if (std::find(log->files_.begin(), log->files_.end(), file) == log->files_.end())
       log->files_.push_back(file);
+}
+
+void refuse_to_overwrite_input(const std::string& path) {
+  std::error_code error;
+  for (const InputLog* log = innermost; log; log = log->outer_)
+    for (const InputFile& file : log->files())
+      if (std::filesystem::is_regular_file(path, error) &&
+          std::filesystem::equivalent(path, file.path, error))
+        throw InputError(
+            {path, 0, 0},
+            fmt::format("would overwrite {}, which was read: choose another file", file.path));
 }
 
 }  // namespace sim

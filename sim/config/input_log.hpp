@@ -42,6 +42,7 @@ class InputLog {
 
  private:
   friend class Document;
+  friend void refuse_to_overwrite_input(const std::string& path);
   friend std::string read_input(const std::string& path);
   static void note(const std::string& path, std::string_view bytes);
   static bool wants_keys();
@@ -52,6 +53,10 @@ class InputLog {
   std::vector<InputFile> files_;
   std::set<std::string> asked_;
 };
+
+// Throws InputError where `path` is a file that a living InputLog of this thread has heard of: it
+// would be overwritten.
+void refuse_to_overwrite_input(const std::string& path);
 
 // All of a file that is no document; a log hears of it. Throws InputError if it cannot be read.
 std::string read_input(const std::string& path);

@@ -69,7 +69,8 @@ void RecordFile::go_on(const RecordHeader& header, const ReadAnswer& read, Resul
     if (found->shard != header.shard)
       refuse(path_, fmt::format("its records are of part {}, not of part {}", to_text(found->shard),
                                 to_text(header.shard)));
-  }
+  } else if (!header_line(header).starts_with(text))  // a header that was cut may be written anew
+    refuse(path_, "this is no file of records: its first line is not their header");
   const RecordsRead got = parse_records(text, path_, read, book);
   finished_ = got.finished;
   if (got.intact < text.size() && ftruncate(descriptor_, static_cast<off_t>(got.intact)) != 0)
@@ -80,18 +81,16 @@ void RecordFile::go_on(const RecordHeader& header, const ReadAnswer& read, Resul
 
 void RecordFile::write(std::string_view line) {
   const std::scoped_lock lock{mutex_};
-  ssize_t written = -1;
-  while (!broken_ && written < 0) {
-    written = ::write(descriptor_, line.data(), line.size());
-    if (written < 0 && errno != EINTR) break;
+  while (broken_ == 0 && !line.empty()) {
+    const ssize_t written = ::write(descriptor_, line.data(), line.size());
+    if (written < 0 && errno != EINTR) broken_ = errno;
+    if (written > 0) line.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (written == static_cast<ssize_t>(line.size())) return;
-  broken_ = true;
-  const int reason = written < 0 ? errno : ENOSPC;  // a part of the line: the disk is full
+  if (broken_ == 0) return;
   throw std::runtime_error(
       fmt::format("cannot write to {}: {}; what it holds stays, go on with "
                   "--resume",
-                  path_, std::strerror(reason)));
+                  path_, std::strerror(broken_)));
 }
 
 void RecordFile::append(std::uint64_t unit, std::string_view answer) {

@@ -21,7 +21,8 @@ class RecordFile {
   RecordFile& operator=(const RecordFile&) = delete;
   ~RecordFile();
 
-  // One write() each: a process that is killed leaves whole lines. Thread-safe.
+  // One write() each, where the system takes it whole: a process that is killed leaves whole lines.
+  // Thread-safe.
   // Throws std::runtime_error when the file cannot grow.
   void append(std::uint64_t unit, std::string_view answer);
   void finish();  // this part is complete
@@ -36,7 +37,7 @@ class RecordFile {
   std::string path_;
   int descriptor_ = -1;
   bool finished_ = false;
-  bool broken_ = false;  // it ends in a part of a line: nothing may be written behind that
+  int broken_ = 0;  // why it may end in a part of a line: nothing may be written behind that
   std::mutex mutex_;
 };
 

@@ -32,7 +32,7 @@ Imported read_back(const Exported& exported, const Scenario& scenario, Target ta
   return import_deepspeed(json, &flags, request);
 }
 
-// Our own promise, kept at every export: what the file says is the scenario, but for the notes.
+// A promise that is kept at every export: what the file says is the scenario, but for the notes.
 void check(const Exported& exported, const Scenario& scenario, Target target) {
   const std::vector<std::string> keys =
       differences(scenario, read_back(exported, scenario, target));
@@ -40,8 +40,7 @@ void check(const Exported& exported, const Scenario& scenario, Target target) {
     const bool noted =
         std::ranges::any_of(exported.notes, [&](const Note& note) { return key == note.key; });
     if (!noted)
-      throw std::logic_error(
-          fmt::format("the {} file would not say {} of the scenario as it is", word(target), key));
+      throw_refusals(scenario, target, {fmt::format("its file would not say {} as it is", key)});
   }
 }
 

@@ -5,8 +5,9 @@
 #include <array>
 #include <set>
 
+#include "sim/base/complete_file.hpp"
+#include "sim/config/input_log.hpp"
 #include "sim/timeline/compare.hpp"
-#include "sim/timeline/complete_file.hpp"
 #include "sim/timeline/json_stream.hpp"
 
 namespace sim {
@@ -122,6 +123,7 @@ class PairWriter {
 
 TraceStats write_comparison_trace(const std::string& path, const Record& a, const Record& b) {
   TraceStats stats;
+  refuse_to_overwrite_input(path);
   write_complete_file(path, [&](std::ostream& out) { stats = PairWriter{out, a, b}.write(); });
   return stats;
 }

@@ -7,7 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "sim/timeline/complete_file.hpp"
+#include "sim/base/complete_file.hpp"
+#include "sim/config/input_log.hpp"
 #include "sim/timeline/json_stream.hpp"
 #include "sim/timeline/trace_counters.hpp"
 
@@ -357,6 +358,7 @@ TraceStats write_perfetto(std::ostream& out, const Plan& plan, const Timeline& t
 TraceStats write_perfetto_file(const std::string& path, const Plan& plan, const Timeline& timeline,
                                const TraceOptions& options) {
   TraceStats stats;
+  refuse_to_overwrite_input(path);
   write_complete_file(
       path, [&](std::ostream& file) { stats = write_perfetto(file, plan, timeline, options); });
   return stats;

@@ -4,7 +4,8 @@
 #include <sstream>
 
 #include "sim/base/check.hpp"
-#include "sim/timeline/complete_file.hpp"
+#include "sim/base/complete_file.hpp"
+#include "sim/config/input_log.hpp"
 #include "sim/timeline/json_stream.hpp"
 #include "sim/timeline/record.hpp"
 #include "sim/timeline/record_format.hpp"
@@ -227,6 +228,7 @@ Record make_record(const Plan& plan, const Timeline& timeline, RecordOrigin orig
 }
 
 void write_record(const std::string& path, const Record& record) {
+  refuse_to_overwrite_input(path);
   write_complete_file(path, [&](std::ostream& out) { RecordWriter{out, record}.write(); });
 }
 

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "sim/base/complete_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
-#include "sim/timeline/complete_file.hpp"
 #include "sim/validation/memory_error_rows.hpp"
 #include "sim/validation/predict.hpp"
 #include "sim/validation/row_yaml.hpp"

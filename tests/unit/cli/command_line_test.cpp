@@ -1,10 +1,13 @@
 #include "sim/cli/command_line.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/usage.hpp"
 #include "tests/catch.hpp"
+#include "tests/temporary.hpp"
 
 namespace sim {
 namespace {
@@ -18,7 +21,7 @@ struct Values {
   std::optional<int> rank;
   std::vector<std::string> sets, logs;
   OutputFormat output = OutputFormat::table;
-  std::string read;
+  std::string read, trace, folder;
 };
 
 Options options_into(Values& values) {
@@ -36,6 +39,8 @@ Options options_into(Values& values) {
           {.name = "--set", .into = &values.sets, .repeated = true},
           {.name = "--logs", .into = &values.logs},
           {.name = "-o,--output", .into = word_value<OutputFormat>(values.output)},
+          {.name = "--trace", .into = &values.trace, .writes = Output::file},
+          {.name = "--folder", .into = &values.folder, .writes = Output::folder},
           {.name = "--read", .into = read, .needs = {"--count"}},
           {.name = "--secret", .into = &values.read, .hidden = true, .excludes = {"--rank"}}};
 }
@@ -193,6 +198,40 @@ TEST_CASE("the names of options are those of the help", "[cli]") {
       CHECK((text.find(option.name) != std::string::npos) != hidden);
     }
   }
+}
+
+TEST_CASE("an output without a name is a mistake", "[cli]") {
+  CHECK(refused({"copy", "a", "--trace", ""}) ==
+        mistake("tool copy", "--trace is empty: the name of a file is wanted"));
+  CHECK(refused({"copy", "a", "--folder", ""}) ==
+        mistake("tool copy", "--folder is empty: the name of a folder is wanted"));
+}
+
+TEST_CASE("an output that another argument names is refused, however it is spelt", "[cli]") {
+  namespace fs = std::filesystem;
+  const fs::path folder = test::temporary_path("outputs");
+  fs::create_directory(folder);
+  const std::string file = (folder / "a.yaml").string();
+  std::ofstream{file} << "x: 1";
+  const std::string link = (folder / "link.yaml").string(), hard = (folder / "b.yaml").string();
+  fs::create_symlink(file, link);
+  fs::create_hard_link(file, hard);
+  const std::string detour = (folder / "." / "a.yaml").string();
+  const auto problem = [](const std::string& value, const char* of) {
+    return mistake("tool copy", "--trace would overwrite '" + value + "', which " + of +
+                                    " names, too: choose another file");
+  };
+  for (const std::string& output : {file, link, hard, detour}) {
+    CHECK(refused({"copy", file, "--trace", output}) == problem(file, "FILE"));
+    CHECK(refused({"copy", "x", "--set", "model=" + file, "--trace", output}) ==
+          problem("model=" + file, "--set"));
+  }
+  const std::string made = (folder / "made").string();  // no file yet
+  CHECK(refused({"copy", "x", "--read", "y", "--count", "1", "--trace", made, "--logs", made}) ==
+        problem(made, "--logs"));
+  CHECK(read({"copy", file, "--trace", made}).trace == made);
+  CHECK(read({"copy", "/dev/null", "--trace", "/dev/null"}).trace == "/dev/null");
+  fs::remove_all(folder);
 }
 
 }  // namespace sim

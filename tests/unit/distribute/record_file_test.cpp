@@ -61,6 +61,17 @@ TEST_CASE("a line that a killed worker has cut is removed", "[distribute]") {
   CHECK(content_of(file.path) == header_line(sample_header()));
 }
 
+TEST_CASE("a stranger's file is never cut, whatever its lines", "[distribute]") {
+  const TemporaryFile file{"stranger"};
+  for (const char* text : {"my notes", "{\"stepcast", "{\"stepcast_records\":7", "\x01\xff"}) {
+    if (header_line(sample_header()).starts_with(text)) continue;  // this may be a header cut short
+    file.write(text);
+    CHECK(refusal(file.path, true) ==
+          "this is no file of records: its first line is not their header");
+    CHECK(content_of(file.path) == text);
+  }
+}
+
 TEST_CASE("a file that exists is not gone on with unless that was asked", "[distribute]") {
   const TemporaryFile file{"exists"};
   { const Opened first{file.path}; }
@@ -141,7 +152,7 @@ TEST_CASE("a disk that is full is an error, and what was written can be gone on 
     CHECK_THROWS_AS(opened.file.append(5, value(50)), std::runtime_error);
   }
   std::signal(SIGXFSZ, handler);
-  CHECK(said.find("cannot write to " + file.path) == 0);
+  CHECK(said.find("cannot write to " + file.path + ": File too large") == 0);
   CHECK(said.find("--resume") != std::string::npos);
   Opened again{file.path, true};
   CHECK(again.book.size() == 1);

@@ -1,9 +1,13 @@
 // Checkpoints come back bit by bit under any layout, and only as they were written.
+#include <sys/stat.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 
+#include "real/engine/checkpoint_files.hpp"
 #include "real/engine/sha256.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
@@ -154,6 +158,46 @@ TEST_CASE("a run that is resumed goes on in the middle of its learning-rate sche
   CHECK(!same_bits(saved.resumed(saved.layout).weights, straight.weights));
 }
 
+TEST_CASE("blocks of a shard lie within their parameter, and their sums within 64 bits",
+          "[checkpoint]") {
+  constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  const std::vector<Parameter> parameters{{.name = "a", .rows = 2, .columns = 3}};
+  const std::string file = sim::test::temporary_path("blocks.state").string();
+  const auto refusal = [&](const std::vector<ShardBlock>& blocks) {
+    const ShardHeader header{.blocks = static_cast<std::int64_t>(blocks.size())};
+    const std::vector<float> values(3 * 6);
+    std::ofstream out{file, std::ios::binary};
+    out.write(reinterpret_cast<const char*>(&header), sizeof header);
+    out.write(reinterpret_cast<const char*>(blocks.data()),
+              static_cast<std::streamsize>(blocks.size() * sizeof(ShardBlock)));
+    out.write(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    out.close();
+    try {
+      return read_blocks(InputFile{file}, parameters).size() == blocks.size() ? "taken" : "other";
+    } catch (const sim::InputError& error) {
+      const std::string text = error.what();
+      if (text.ends_with("a block leaves its parameter")) return "leaves";
+      return text.ends_with("its blocks do not fit in it") ? "does not fit" : "other";
+    }
+  };
+  const ShardBlock whole{.parameter = 0, .rows = 2, .columns = 3, .from = 0, .to = 6};
+  CHECK(refusal({whole}) == std::string{"taken"});
+  CHECK(refusal({whole, whole}) == std::string{"does not fit"});
+  std::vector<ShardBlock> bad(9, whole);
+  bad[0].row = huge;
+  bad[1].rows = huge;
+  bad[2].row = 1;
+  bad[3].column = huge;
+  bad[4].columns = huge;
+  bad[5].from = -huge;
+  bad[6].to = huge;
+  bad[7].parameter = 1;
+  bad[8].parameter = -1;
+  for (const ShardBlock& block : bad)
+    CHECK(refusal({block}) == std::string{"leaves"});
+  files::remove(file);
+}
+
 TEST_CASE("checkpoints that are torn, changed or incomplete are refused by file", "[checkpoint]") {
   const Saved saved;
   SECTION("a shard that is short") {
@@ -172,7 +216,13 @@ TEST_CASE("checkpoints that are torn, changed or incomplete are refused by file"
   }
   SECTION("a shard that is missing") {
     files::remove(saved.file("rank-00003.state"));
-    CHECK(saved.refusal() == "rank-00003.state: this shard of the checkpoint is missing");
+    CHECK(saved.refusal() == "rank-00003.state: cannot read this file: No such file or directory");
+  }
+  SECTION("a pipe in a file's place, which nobody would ever fill") {
+    const std::string name = GENERATE("rank-00003.state", "manifest.json");
+    files::remove(saved.file(name.c_str()));
+    REQUIRE(mkfifo(saved.file(name.c_str()).c_str(), 0600) == 0);
+    CHECK(saved.refusal() == name + ": cannot read this: it is no regular file");
   }
   SECTION("a manifest with another step") {
     std::ifstream in{saved.file("manifest.json")};

@@ -2,6 +2,7 @@
 // numbers.
 //   toy_run [threads|processes] RANKS STEPS [--inject FAULT] [--timeout MS] [--pause MS]
 //           [--ranks-per-gpu N] [--all-output] [--master A:P --rank R --world-size N]
+//           [--secret-file FILE | --insecure]
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -50,6 +51,10 @@ Options options_of(int argc, char** argv) {
       options.launch.world.master = value();
     else if (words[i] == "--rank")
       options.launch.world.rank = std::stoi(value());
+    else if (words[i] == "--secret-file")
+      options.launch.world.secret_file = value();
+    else if (words[i] == "--insecure")
+      options.launch.world.insecure = true;
     else if (words[i] == "--world-size")
       options.launch.world.world_size = std::stoi(value());
     else

@@ -63,7 +63,8 @@ TEST_CASE("torchrun's ranks meet at the port after the one its agent listens at"
   REQUIRE(world.local_size == 4);
   REQUIRE(world.master_address == "node01");
   REQUIRE(world.master_port == 29501);
-  REQUIRE(world.job == "torchrun abc restart 0");
+  REQUIRE(world.job == "torchrun abc restart 0 at node01:29500");
+  REQUIRE_FALSE(world.one_machine);
 }
 
 TEST_CASE("mpirun's ranks on one machine need nothing else", "[launch]") {
@@ -172,4 +173,16 @@ TEST_CASE("the first host of Slurm's bracket form", "[launch]") {
   REQUIRE(first_host("rack[1-2]node[01-04]") == "rack1node01");
   REQUIRE(first_host("gpu[003]-ib,x[1-2]") == "gpu003-ib");
   REQUIRE_THROWS_WITH(first_host("node[01"), "SLURM_JOB_NODELIST is \"node[01\": no list of hosts");
+}
+
+TEST_CASE("a launcher may say that all ranks are on this machine", "[launch]") {
+  REQUIRE(join(with(torchrun, {{"LOCAL_WORLD_SIZE", "8"}})).value().one_machine);
+  // Not said: the rank alone must not conclude it, for the others would not.
+  const Variables last = with(torchrun, {{"RANK", "7"}, {"LOCAL_RANK", "7"}});
+  REQUIRE_FALSE(join(without(last, "LOCAL_WORLD_SIZE")).value().one_machine);
+  REQUIRE(join(open_mpi).value().one_machine);
+  REQUIRE_FALSE(join(slurm).value().one_machine);
+  REQUIRE(join(with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "8"}, {"SLURM_NODEID", "0"}}))
+              .value()
+              .one_machine);
 }

@@ -1,8 +1,13 @@
 // The rendezvous: who is let in, who is turned away, and who is named when he does not come.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+
+#include "real/net/handshake.hpp"
 #include "real/net/tcp_socket.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/real_net/worlds.hpp"
@@ -36,6 +41,15 @@ std::vector<std::string> join(std::vector<TcpWorld> worlds, int port) {
   });
   return ends;
 }
+
+Address loopback_at(int port) {
+  return {.family = 4, .port = static_cast<std::uint32_t>(port), .bytes = {127, 0, 0, 1}};
+}
+Deadline soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds{60};
+}
+
+const std::vector<std::string> two_joined(2, "joined");
 
 }  // namespace
 
@@ -86,9 +100,7 @@ TEST_CASE("strangers are turned away and do not disturb the others", "[net]") {
   const std::string master = "turned away by rank 0 at 127.0.0.1:" + std::to_string(listener.port);
   {
     // A port scanner, a browser, and somebody who says nothing.
-    Address address{.family = 4, .port = static_cast<std::uint32_t>(listener.port)};
-    address.bytes[0] = 127;
-    address.bytes[3] = 1;
+    const Address address = loopback_at(listener.port);
     const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds{5};
     const auto browser = connect_to(address, deadline);
     const auto silent = connect_to(address, deadline);
@@ -136,4 +148,138 @@ TEST_CASE("a connection that closes without a word names the rank behind it", "[
   const Ticket ticket = transport->start_receive(1, 0, {&token, 1});
   REQUIRE_THROWS_WITH(wait(*transport, ticket), "rank 1 has closed its connection to rank 0");
   REQUIRE(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("who does not know the secret is not heard, and knows why", "[net]") {
+  const Listener listener = listen_on_loopback();
+  std::vector<std::string> ends(4);
+  on_ranks(4, [&](int i) {
+    const bool stranger = i == 2 || i == 3;
+    TcpWorld world{.rank = i == 0 ? 0 : 1,
+                   .size = 2,
+                   .master_port = listener.port,
+                   .listener = i == 0 ? listener.socket : -1,
+                   .secret = stranger ? std::string(static_cast<std::size_t>(i - 2), 'x') : "a"};
+    // The real one comes once the strangers have been seen off.
+    while (i == 1 && (ends[2].empty() || ends[3].empty()))
+      std::this_thread::yield();
+    try {
+      const auto transport = join_tcp_world(world);
+      ends[static_cast<std::size_t>(i)] = "joined";
+    } catch (const std::exception& error) {
+      ends[static_cast<std::size_t>(i)] = error.what();
+    }
+  });
+  const std::string text = "127.0.0.1:" + std::to_string(listener.port) +
+                           " does not know the secret of this job: another job listens there, or "
+                           "its secret is another one";
+  CHECK(ends == std::vector<std::string>{"joined", "joined", text, text});
+}
+
+TEST_CASE("a rank that lies about its proof gets no seat", "[net]") {
+  const Listener listener = listen_on_loopback();
+  Moved answered = Moved::all;
+  std::vector<std::string> ends(2);
+  on_ranks(2, [&](int rank) {
+    TcpWorld world{.rank = rank, .size = 2, .master_port = listener.port, .secret = "a"};
+    if (rank == 0) world.listener = listener.socket;
+    if (rank == 1) {
+      const std::optional<Socket> liar = connect_to(loopback_at(listener.port), soon());
+      const Greeting greeted = greeting();
+      Challenge challenge;
+      send_all(*liar, bytes_of_value(greeted), soon());
+      receive_all(*liar, bytes_of_value(challenge), soon());
+      // No proof, and the hello of rank 1 of 2 of this job.
+      std::vector<std::byte> answer(sizeof(Proof) + 16 + 256);
+      answer[sizeof(Proof)] = std::byte{1};
+      answer[sizeof(Proof) + 4] = std::byte{2};
+      send_all(*liar, answer, soon());
+      std::byte reply{};
+      answered = receive_all(*liar, {&reply, 1}, soon());
+      if (answered != Moved::closed) return;
+    }
+    const auto transport = join_tcp_world(world);
+    ends[static_cast<std::size_t>(rank)] = "joined";
+  });
+  CHECK(answered == Moved::closed);
+  CHECK(ends == two_joined);
+}
+
+TEST_CASE("hundreds of connections that say nothing keep nobody out", "[net]") {
+  const Listener listener = listen_on_loopback();
+  std::vector<std::string> ends(2);
+  Moved oldest = Moved::late;
+  on_ranks(2, [&](int rank) {
+    TcpWorld world{.rank = rank, .size = 2, .master_port = listener.port};
+    if (rank == 0) world.listener = listener.socket;
+    world.clock = [] { return Deadline{}; };  // nobody's time is ever over
+    std::vector<std::optional<Socket>> idle;
+    for (int i = 0; rank == 1 && i < 300; ++i)
+      idle.push_back(connect_to(loopback_at(listener.port), soon()));
+    // The oldest makes room for those behind it.
+    std::byte reply{};
+    if (rank == 1) oldest = receive_all(*idle.front(), {&reply, 1}, soon());
+    const auto transport = join_tcp_world(world);
+    ends[static_cast<std::size_t>(rank)] = "joined";
+  });
+  CHECK(oldest == Moved::closed);
+  CHECK(ends == two_joined);
+}
+
+TEST_CASE("one that sends a byte now and then is closed when its time is over", "[net]") {
+  const Listener listener = listen_on_loopback();
+  std::atomic<std::int64_t> hours{0};
+  std::vector<std::string> ends(2);
+  on_ranks(2, [&](int rank) {
+    TcpWorld world{.rank = rank, .size = 2, .master_port = listener.port};
+    if (rank == 0) world.listener = listener.socket;
+    if (rank == 0) world.clock = [&] { return Deadline{} + std::chrono::hours{hours}; };
+    if (rank == 1) {
+      const std::optional<Socket> slow = connect_to(loopback_at(listener.port), soon());
+      const Greeting greeted;
+      const auto bytes = bytes_of_value(greeted);
+      std::byte reply{};
+      Moved moved = Moved::late;
+      for (std::size_t i = 0; moved == Moved::late; ++i, ++hours) {
+        if (i + 1 < bytes.size()) send_all(*slow, bytes.subspan(i, 1), soon());
+        moved = receive_all(*slow, {&reply, 1}, std::chrono::steady_clock::now() + milliseconds{9});
+      }
+    }
+    const auto transport = join_tcp_world(world);
+    ends[static_cast<std::size_t>(rank)] = "joined";
+  });
+  CHECK(ends == two_joined);
+}
+
+TEST_CASE("without a free descriptor the oldest stranger makes room", "[net]") {
+  const Listener listener = listen_on_loopback();
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const pid_t child = ::fork();  // strangers, then rank 1, with descriptors of their own
+  if (child == 0) {
+    std::vector<std::optional<Socket>> idle;
+    for (int i = 0; i < 40; ++i)
+      idle.push_back(connect_to(loopback_at(listener.port), soon()));
+    ::write(ends[1], "x", 1);
+    const auto transport = join_tcp_world({.rank = 1, .size = 2, .master_port = listener.port});
+    ::_exit(transport == nullptr ? 1 : 0);
+  }
+  char done = 0;
+  REQUIRE(::read(ends[0], &done, 1) == 1);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{static_cast<rlim_t>(::dup(0)) + 8, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  CHECK_NOTHROW(join_tcp_world({.rank = 0, .size = 2, .listener = listener.socket}));
+  setrlimit(RLIMIT_NOFILE, &before);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("only the loopback interface has names that need no secret", "[net]") {
+  for (const char* name : {"localhost", "127.0.0.1", "127.9.9.9", "::1"})
+    CHECK(is_loopback_name(name));
+  for (const char* name : {"127.example.com", "10.0.0.1", "node01", "0.0.0.0", "::", ""})
+    CHECK_FALSE(is_loopback_name(name));
 }
