@@ -53,6 +53,7 @@ bool is_of(Generation generation, int capability) {
       return capability == 9;
     case Generation::blackwell:
       return capability >= 10;
+    case Generation::cdna2:
     case Generation::cdna3:
     case Generation::cdna4:
     case Generation::cpu:

@@ -133,6 +133,7 @@ std::size_t nccl_row(Generation generation) {
       return 2;
     case Generation::blackwell:
       return 3;
+    case Generation::cdna2:
     case Generation::cdna3:
     case Generation::cdna4:
     case Generation::cpu:

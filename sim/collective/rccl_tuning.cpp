@@ -2,6 +2,7 @@
 // xGMI links. Source: ROCm/rocm-systems at 03a89144, projects/rccl/src/graph/tuning.cc (baseLat and
 // tuning_model_5, which rcclGetTuningIndexForArch gives gfx942; gfx950's tuning_model_6 has the
 // same latencies and ratios), and ROCm/rccl at 0cbce2a7, src/graph/rome_models.cc and src/init.cc.
+// gfx90a has these constants here, too.
 // Times are in microseconds and bandwidths in GB/s.
 #include <algorithm>
 #include <array>

@@ -289,16 +289,22 @@ CollectiveChoice choice_for(const Collective& request, const SimulationOptions& 
   return choice;
 }
 
+bool is_free(GroupRole group, const SimulationOptions& options) {
+  if (!is_within_layers(group)) return options.free_data;
+  if (group == GroupRole::tensor) return options.free_tensor;
+  return group == GroupRole::context ? options.free_context : options.free_expert;
+}
+
 CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
                            const Collective& request, const SimulationOptions& options) {
-  const bool within_layers = is_within_layers(request.group);
   CollectiveChoice choice = choice_for(request, options);
   choice.use_measured = choice.use_measured && options.measured;
   CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
-  slow_down(cost, within_layers ? options.factors.tensor : options.factors.data);
-  const bool is_free = within_layers ? options.free_tensor : options.free_data;
-  if (!options.interference || is_free) hold_nothing(cost);
-  if (is_free) cost.latency = cost.transfer = Duration{};
+  const TimeFactors& factors = options.factors;
+  slow_down(cost, is_within_layers(request.group) ? factors.tensor : factors.data);
+  const bool free = is_free(request.group, options);
+  if (!options.interference || free) hold_nothing(cost);
+  if (free) cost.latency = cost.transfer = Duration{};
   return cost;
 }
 

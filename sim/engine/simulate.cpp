@@ -220,6 +220,7 @@ Simulator::Simulator(const Plan& plan, const Cluster& cluster, const SimulationO
     : plan_{plan}, cluster_{cluster}, options_{options} {
   // A resource that is free loads no link, and another run may want to pay for it.
   options_.free_compute = options_.free_memory_traffic = options_.free_tensor = false;
+  options_.free_context = options_.free_expert = false;
   options_.free_data = options_.free_pipeline = options_.free_host = false;
   system_ = wire_and_fold(plan, cluster, options_, control);
 }

@@ -53,8 +53,8 @@ struct SimulationOptions {
   // beyond the limit that the step takes at least.
   std::optional<Duration> limit{};
   // What if: resources made infinitely fast.
-  bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_data = false,
-       free_pipeline = false, free_host = false;
+  bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_context = false,
+       free_expert = false, free_data = false, free_pipeline = false, free_host = false;
   // Mechanisms of the forecast. Without one it is simpler and further off: `stepcast validate
   // ablation` shows what each is worth.
   bool link_contention = true;  // transfers share links; else each runs as if alone

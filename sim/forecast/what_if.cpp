@@ -11,14 +11,22 @@ namespace {
 
 using Switch = bool SimulationOptions::*;
 
-// The resources that a step of this layout uses.
-std::vector<std::pair<FreedResource, Switch>> resources_of(const Layout& layout) {
+// The resources that a step uses. Expert ranks exchange tokens, and the features of an expert.
+std::vector<std::pair<FreedResource, Switch>> resources_of(const Report& report) {
+  const Layout& layout = report.layout;
+  const bool has_experts = std::ranges::any_of(report.collectives, [](const auto& row) {
+    return row.group == GroupRole::expert || row.group == GroupRole::expert_tensor;
+  });
   std::vector<std::pair<FreedResource, Switch>> resources{
       {FreedResource::compute, &SimulationOptions::free_compute},
       {FreedResource::memory_traffic, &SimulationOptions::free_memory_traffic},
       {FreedResource::host_issue, &SimulationOptions::free_host}};
-  if (layout.tensor_parallel > 1 || layout.context_parallel > 1 || layout.expert_parallel > 1)
+  if (layout.tensor_parallel > 1)
     resources.emplace_back(FreedResource::tensor_communication, &SimulationOptions::free_tensor);
+  if (layout.context_parallel > 1)
+    resources.emplace_back(FreedResource::context_communication, &SimulationOptions::free_context);
+  if (has_experts)
+    resources.emplace_back(FreedResource::expert_communication, &SimulationOptions::free_expert);
   if (layout.data_parallel > 1)
     resources.emplace_back(FreedResource::data_communication, &SimulationOptions::free_data);
   if (layout.pipeline_parallel > 1)
@@ -31,7 +39,7 @@ std::vector<std::pair<FreedResource, Switch>> resources_of(const Layout& layout)
 
 void add_what_if(Report& report, const Simulator& simulator, const SimulationOptions& options,
                  const Control& control) {
-  const auto resources = resources_of(report.layout);
+  const auto resources = resources_of(report);
   SimulationOptions base = options;
   base.record_all = false;
   base.record_spans = false;

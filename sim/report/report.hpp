@@ -27,6 +27,8 @@ enum class FreedResource : std::uint8_t {
   memory_traffic,
   host_issue,
   tensor_communication,
+  context_communication,
+  expert_communication,
   data_communication,
   pipeline_communication
 };
@@ -35,6 +37,8 @@ constexpr auto words_of(FreedResource) {
                     Word{FreedResource::memory_traffic, "memory traffic of kernels"},
                     Word{FreedResource::host_issue, "host issue"},
                     Word{FreedResource::tensor_communication, "tensor communication"},
+                    Word{FreedResource::context_communication, "context communication"},
+                    Word{FreedResource::expert_communication, "expert communication"},
                     Word{FreedResource::data_communication, "data communication"},
                     Word{FreedResource::pipeline_communication, "pipeline communication"}};
 }

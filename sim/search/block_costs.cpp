@@ -189,7 +189,7 @@ class Reader {
           {pricing.slowness == 1
                ? cost.time.count()
                : duration_from_seconds(to_seconds(cost.time) * pricing.slowness).count(),
-           std::lround(cost.sm_share * device_sm), cost.persistent});
+           std::lround(cost.sm_share * device_sm), cost.persistent && !cost.abreast});
     for (const Collective& collective : program.collectives)
       collectives_.push_back(is_within_layers(collective.group) ? pricing.collective(collective)
                                                                 : LeastCollective{});

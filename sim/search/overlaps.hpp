@@ -38,9 +38,9 @@ struct DeviceShares {
 };
 
 struct LeastKernel {
-  std::int64_t time = 0;  // ps
-  std::int64_t sm = 0;    // that it would use, in 1/1024 SM
-  bool persistent = false;
+  std::int64_t time = 0;    // ps
+  std::int64_t sm = 0;      // that it would use, in 1/1024 SM
+  bool persistent = false;  // and not abreast of others, which gives way (sim/engine/RULES.md)
 };
 
 // From the end of kernel `after` to the start of kernel `before` pass at least the times of the

@@ -44,9 +44,29 @@ Ranking::Ranking(const SearchSpecification& specification, const Candidates& can
       of_gpus_(specification.space.gpus.size()),
       within_of_gpus_(specification.space.gpus.size()),
       up_to_class_(memory_classes + 1) {
-  for (const auto& schedule : words_of(Schedule{}))
-    most_.at(static_cast<std::size_t>(schedule.value)) = specification.memory_margin.most_of(
-        schedule.value, specification.workload.cluster.device().memory);
+  const MemoryMargin& margin = specification.memory_margin;
+  const Scenario& workload = specification.workload;
+  for (std::uint32_t i = 0; i < candidates.all.size(); ++i) {
+    std::optional<KindMargin>& of_kind = margins_[kind_of(i)];
+    if (of_kind) continue;
+    const Layout layout = layout_of(specification, candidates, i);
+    of_kind = {margin.error_of(layout, workload.model),
+               margin.most_of(layout, workload.model, workload.cluster.device().memory)};
+  }
+}
+
+std::size_t Ranking::kind_of(std::uint32_t index) const {
+  const Candidate& candidate = candidates_.all[index];
+  const Pipeline& pipeline = candidates_.pipelines[candidate.pipeline];
+  return 8 * static_cast<std::size_t>(pipeline.schedule) + (pipeline.stages > 1 ? 4U : 0U) +
+         (pipeline.context > 1 ? 2U : 0U) + (candidate.zero_stage == 3 ? 1U : 0U);
+}
+
+std::vector<KindMargin> Ranking::margins() const {
+  std::vector<KindMargin> all;
+  for (const std::optional<KindMargin>& margin : margins_)
+    if (margin) all.push_back(*margin);
+  return all;
 }
 
 int Ranking::class_of(Bytes memory) const {
@@ -54,11 +74,6 @@ int Ranking::class_of(Bytes memory) const {
   const std::int64_t part = divide_up(capacity, memory_classes);
   return static_cast<int>(
       std::clamp<std::int64_t>(divide_up(memory.count(), part), 1, memory_classes));
-}
-
-Bytes Ranking::most_of(std::uint32_t index) const {
-  const Pipeline& pipeline = candidates_.pipelines[candidates_.all[index].pipeline];
-  return most_.at(static_cast<std::size_t>(pipeline.schedule));
 }
 
 bool Ranking::leaves_margin(const Evaluation& evaluation) const {

@@ -16,6 +16,12 @@ namespace sim {
 // would choose between.
 inline constexpr int memory_classes = 8;
 
+// What layouts of one kind must leave.
+struct KindMargin {
+  MemoryError error;  // of the forecast of their memory
+  Bytes most;         // that they may need
+};
+
 class Ranking {
  public:
   Ranking(const SearchSpecification& specification, const Candidates& candidates);
@@ -38,6 +44,8 @@ class Ranking {
   // The first of best(), else of within_margin(); nothing: no layout fits.
   std::optional<Evaluation> favourite() const;
   bool leaves_margin(const Evaluation& evaluation) const;
+  // Of the kinds of layouts that the candidates have.
+  std::vector<KindMargin> margins() const;
   // Of those that leave the margin, by memory: each needs less than the one before and is the
   // fastest that needs no more, in eighths of the device; none is slower than the best by more than
   // `front_slowdown`.
@@ -52,14 +60,16 @@ class Ranking {
 
  private:
   int class_of(Bytes memory) const;  // 1 .. memory_classes
-  Bytes most_of(std::uint32_t index) const;
+  std::size_t kind_of(std::uint32_t index) const;
+  Bytes most_of(std::uint32_t index) const { return margins_[kind_of(index)]->most; }
   Duration limit_within(std::uint32_t index) const;
   Duration front_limit() const;
   std::size_t gpus_index(std::uint32_t index) const;
 
   const SearchSpecification& specification_;
   const Candidates& candidates_;
-  std::array<Bytes, words_of(Schedule{}).size()> most_{};  // by schedule, that leaves the margin
+  // By what memory_kinds() asks of a layout and candidates differ in.
+  std::array<std::optional<KindMargin>, 8 * words_of(Schedule{}).size()> margins_{};
   std::vector<Evaluation> best_, within_;
   std::vector<std::optional<Evaluation>> of_gpus_, within_of_gpus_;
   // The fastest of a class and the classes below it.

@@ -4,6 +4,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <set>
 
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/numbers.hpp"
@@ -61,24 +62,37 @@ std::vector<RankedLayout> ranked_all(const Search& search,
   return all;
 }
 
-// What a layout must leave, in words. Schedules may have errors of their own.
+// Of layouts of a kind that measured runs have, in words. Schedules may have errors of their own.
+std::string error_text(const std::vector<MemoryError>& errors) {
+  const auto [least, most] =
+      std::ranges::minmax_element(errors, {}, [](const MemoryError& one) { return one.fraction; });
+  if (least->of == most->of)
+    return fmt::format("{:.1f} % ({} runs, {})", 100 * least->fraction, least->rows, least->of);
+  return fmt::format("{:.1f} to {:.1f} % by schedule", 100 * least->fraction, 100 * most->fraction);
+}
+
+// What a layout must leave, in words.
 std::string margin_text(const Search& search) {
   const MemoryMargin& margin = search.specification().memory_margin;
   if (margin.bytes) return fmt::format("{:.1f} GiB", margin.bytes->gib());
   if (margin.fraction) return fmt::format("{:.1f} % of what it needs", 100 * *margin.fraction);
   if (!margin.errors) return {};
-  std::optional<MemoryError> least, most;
-  for (const Pipeline& pipeline : search.candidates().pipelines) {
-    const MemoryError error = margin.error_of(pipeline.schedule);
-    if (!least || error.fraction < least->fraction) least = error;
-    if (!most || error.fraction > most->fraction) most = error;
+  std::vector<MemoryError> measured;
+  std::set<std::string> unlike;  // of what no measured run has
+  double widest = 0;
+  for (const KindMargin& kind : search.ranking().margins()) {
+    unlike.insert(kind.error.unlike.begin(), kind.error.unlike.end());
+    if (kind.error.unlike.empty())
+      measured.push_back(kind.error);
+    else
+      widest = std::max(widest, kind.error.fraction);
   }
-  if (!least) return {};
-  if (least->of == most->of)
-    return fmt::format("the error of the memory forecast, {:.1f} % ({} runs, {})",
-                       100 * least->fraction, least->rows, least->of);
-  return fmt::format("the error of the memory forecast, {:.1f} to {:.1f} % by schedule",
-                     100 * least->fraction, 100 * most->fraction);
+  std::vector<std::string> parts;
+  if (!measured.empty()) parts.push_back(error_text(measured));
+  if (!unlike.empty())
+    parts.push_back(fmt::format("{:.1f} % with what no measured run has ({})", 100 * widest,
+                                joined(std::vector<std::string>(unlike.begin(), unlike.end()))));
+  return parts.empty() ? std::string{} : "the error of the memory forecast, " + joined(parts);
 }
 
 // "bubble +120.0 ms, exposed data -10.00 ms": largest change first, none below a thousandth.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sim/report/memory_kinds.hpp"
 #include "sim/scenario/read_layout.hpp"
 #include "sim/search/framework_space.hpp"
 
@@ -158,13 +159,13 @@ void check_framework(const Layered& section, const SearchSpace& space) {
 
 }  // namespace
 
-MemoryError MemoryMargin::error_of(Schedule schedule) const {
-  if (errors) return errors->of(framework, schedule);
+MemoryError MemoryMargin::error_of(const Layout& layout, const Model& model) const {
+  if (errors) return errors->of(framework, layout.schedule, memory_kinds(framework, layout, model));
   return {.fraction = fraction.value_or(0), .rows = 0, .measured = 0, .of = {}};
 }
 
-Bytes MemoryMargin::most_of(Schedule schedule, Bytes capacity) const {
-  return bytes ? capacity - *bytes : most_within(error_of(schedule).fraction, capacity);
+Bytes MemoryMargin::most_of(const Layout& layout, const Model& model, Bytes capacity) const {
+  return bytes ? capacity - *bytes : most_within(error_of(layout, model).fraction, capacity);
 }
 
 void read_search(const Layered& section, int job, std::optional<PresetName> framework,

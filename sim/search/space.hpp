@@ -40,10 +40,10 @@ struct MemoryMargin {
   std::optional<Bytes> bytes{};          // ... or an amount, ...
   std::optional<MemoryErrors> errors{};  // ... or the error of the forecast. None: nothing
   FrameworkName framework = FrameworkName::megatron;  // of `errors`
-  // Of layouts of one schedule.
-  MemoryError error_of(Schedule schedule) const;
-  // The most that they may need.
-  Bytes most_of(Schedule schedule, Bytes capacity) const;
+  // Of a layout of that model: wider where no measured run is of its kind (memory_kinds.hpp).
+  MemoryError error_of(const Layout& layout, const Model& model) const;
+  // The most that it may need.
+  Bytes most_of(const Layout& layout, const Model& model, Bytes capacity) const;
   bool is_on() const { return fraction || bytes || errors; }
 };
 

@@ -19,21 +19,33 @@
 
 namespace sim {
 
-// cdna3, cdna4: AMD Instinct, whose collectives are RCCL's. cpu: a core that runs one rank. It has
-// no NCCL: its collectives are messages between ranks.
-enum class Generation : std::uint8_t { volta, ampere, ada, hopper, blackwell, cdna3, cdna4, cpu };
+// cdna2 to cdna4: AMD Instinct, whose collectives are RCCL's. cpu: a core that runs one rank. It
+// has no NCCL: its collectives are messages between ranks.
+enum class Generation : std::uint8_t {
+  volta,
+  ampere,
+  ada,
+  hopper,
+  blackwell,
+  cdna2,
+  cdna3,
+  cdna4,
+  cpu
+};
 constexpr auto words_of(Generation) {
   return std::array{Word{Generation::volta, "volta"},
                     Word{Generation::ampere, "ampere"},
                     Word{Generation::ada, "ada"},
                     Word{Generation::hopper, "hopper"},
                     Word{Generation::blackwell, "blackwell"},
+                    Word{Generation::cdna2, "cdna2"},
                     Word{Generation::cdna3, "cdna3"},
                     Word{Generation::cdna4, "cdna4"},
                     Word{Generation::cpu, "cpu"}};
 }
 constexpr bool is_cdna(Generation generation) {
-  return generation == Generation::cdna3 || generation == Generation::cdna4;
+  return generation == Generation::cdna2 || generation == Generation::cdna3 ||
+         generation == Generation::cdna4;
 }
 
 // The tile-and-wave model of a matrix product in one dtype (sim/cost/MODEL.md has the formula).

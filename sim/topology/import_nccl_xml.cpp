@@ -424,12 +424,15 @@ class XmlImport {
     const std::string_view gcn = gpu.gpu.attribute("gcn").value();
     const auto is = [&](std::string_view name) { return gcn.find(name) != std::string_view::npos; };
     double rate = 24;
+    const auto of = [](Generation generation) {
+      return nccl_nvlink_bandwidth(generation).in_bytes_per_second() / 1e9;
+    };
     if (is("gfx94"))
-      rate = 48;
+      rate = of(Generation::cdna3);
     else if (is("gfx95"))
-      rate = nccl_nvlink_bandwidth(Generation::cdna4).in_bytes_per_second() / 1e9;
+      rate = of(Generation::cdna4);
     else if (is("gfx90a"))
-      rate = 36;
+      rate = of(Generation::cdna2);
     else if (!is("gfx906") && !is("gfx908"))
       xgmi_assumed_.insert(std::string{gcn.substr(0, 40)});
     return {LinkKind::xgmi, gigabytes(rate * count), defaults_.nvlink_latency};

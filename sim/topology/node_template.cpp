@@ -231,6 +231,8 @@ Bandwidth nccl_nvlink_bandwidth(Generation generation) {
       return Bandwidth::bytes_per_second(20.6e9);
     case Generation::blackwell:
       return Bandwidth::bytes_per_second(40.1e9);
+    case Generation::cdna2:
+      return Bandwidth::bytes_per_second(36e9);
     case Generation::cdna3:
     case Generation::cdna4:
       return Bandwidth::bytes_per_second(48e9);

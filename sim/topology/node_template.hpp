@@ -84,8 +84,8 @@ Bandwidth host_copy_rate(const NodeTemplate& node, int gpus);
 // 15 * 2^(generation - 1): 12, 24, 48 GB/s for 16 lanes of generations 3, 4, 5.
 Bandwidth nccl_pcie_bandwidth(int generation, int lanes);
 // NVLink, per link and direction: 20 (Volta, Ampere, Ada), 20.6 (Hopper), 40.1 GB/s (Blackwell). On
-// AMD Instinct an xGMI link, by RCCL: 48 GB/s of gfx942 and of gfx950 (ROCm/rocm-systems at
-// 03a89144, projects/rccl/src/graph/topo.h).
+// AMD Instinct an xGMI link, by RCCL: 36 GB/s of gfx90a, 48 of gfx942 and of gfx950
+// (ROCm/rocm-systems at 03a89144, projects/rccl/src/graph/topo.h).
 Bandwidth nccl_nvlink_bandwidth(Generation generation);
 
 }  // namespace sim

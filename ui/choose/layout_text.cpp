@@ -163,7 +163,9 @@ BarsShown memory_bars(const LayoutFacts& facts, const LayoutFacts* other, const 
       QObject::tr("What the allocator holds besides the tensors."));
   const sim::SearchSpecification& specification = facts.searched->search.specification();
   const double margin =
-      specification.memory_margin.most_of(facts.layout.schedule, facts.memory.capacity).gib();
+      specification.memory_margin
+          .most_of(facts.layout, specification.workload.model, facts.memory.capacity)
+          .gib();
   const double capacity = facts.memory.capacity.gib();
   if (specification.memory_margin.is_on())
     shown.lines.push_back(

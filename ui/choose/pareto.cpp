@@ -20,18 +20,12 @@ double gpus_of(const Searched& searched, const sim::Evaluation& evaluation) {
   return candidates.pipelines[candidates.all[evaluation.index].pipeline].gpus;
 }
 
-// The most that a layout may need to leave the margin: one figure per schedule, where they differ.
+// The most that a layout may need to leave the margin: one figure per kind, where they differ.
 std::set<double> margins_of(const sim::Search& search) {
-  const sim::SearchSpecification& specification = search.specification();
   std::set<double> found;
-  if (!specification.memory_margin.is_on()) return found;
-  std::set<sim::Schedule> schedules;
-  for (const sim::Pipeline& pipeline : search.candidates().pipelines)
-    schedules.insert(pipeline.schedule);
-  for (const sim::Schedule schedule : schedules)
-    found.insert(specification.memory_margin
-                     .most_of(schedule, specification.workload.cluster.device().memory)
-                     .gib());
+  if (!search.specification().memory_margin.is_on()) return found;
+  for (const sim::KindMargin& margin : search.ranking().margins())
+    found.insert(margin.most.gib());
   return found;
 }
 

@@ -1,5 +1,6 @@
 #include "sim/forecast/forecast.hpp"
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -39,6 +40,29 @@ TEST_CASE("what-ifs are asked for, the largest gain first, on any number of thre
   for (std::size_t i = 1; i < one.report.what_if.size(); ++i)
     CHECK(one.report.what_if[i - 1].step_time <= one.report.what_if[i].step_time);
   CHECK(to_json(one.report) == to_json(many.report));
+}
+
+TEST_CASE("what-ifs tell groups within layers apart, as the breakdown does", "[forecast]") {
+  // Of expert ranks alone; and of all, where tensor ranks share an expert's features.
+  const auto gains = [](const std::vector<std::string>& overrides) {
+    const Scenario scenario = load_scenario("scenarios/mixtral-8x7b-64-h100.yaml", overrides);
+    const Report report = forecast(scenario, {.what_if = true}).report;
+    std::map<FreedResource, Duration> all;
+    for (const WhatIf& entry : report.what_if)
+      all[entry.resource] = report.step_time - entry.step_time;
+    return all;
+  };
+  auto experts = gains({});
+  CHECK(!experts.contains(FreedResource::tensor_communication));
+  CHECK(!experts.contains(FreedResource::context_communication));
+  CHECK(experts.at(FreedResource::expert_communication) > Duration{});
+  auto every = gains({"layout.tensor_parallel=2", "layout.context_parallel=2",
+                      "layout.expert_parallel=1", "layout.sequence_parallel=true",
+                      "layout.expert_tensor_parallel=2", "layout.data_parallel=4"});
+  for (const FreedResource resource :
+       {FreedResource::tensor_communication, FreedResource::context_communication,
+        FreedResource::expert_communication})
+    CHECK(every.at(resource) > Duration{});
 }
 
 TEST_CASE("spans of every rank, or of one per class", "[forecast]") {

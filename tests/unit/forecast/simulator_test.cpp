@@ -11,9 +11,10 @@ using namespace sim;
 namespace {
 
 using Switch = bool SimulationOptions::*;
-constexpr std::array<Switch, 6> free_resources{
+constexpr std::array<Switch, 8> free_resources{
     &SimulationOptions::free_compute,  &SimulationOptions::free_memory_traffic,
-    &SimulationOptions::free_tensor,   &SimulationOptions::free_data,
+    &SimulationOptions::free_tensor,   &SimulationOptions::free_context,
+    &SimulationOptions::free_expert,   &SimulationOptions::free_data,
     &SimulationOptions::free_pipeline, &SimulationOptions::free_host};
 
 TimePoint end_of(const Simulation& simulation) {

@@ -61,7 +61,7 @@ const Cluster& dgx() {
 Duration step_time(const Plan& plan, bool free) {
   SimulationOptions options{.graphs = true};
   options.free_data = true;
-  options.free_tensor = free;
+  options.free_context = free;
   return simulate(plan, dgx(), options).timeline.end.time_since_epoch();
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("With free communication a step costs its kernels, those of the tokens
   // forward and backward with their merges, and the copy of the first slice's gradients.
   const Model model = test::gpt({.layers = 3, .hidden = 512, .heads = 4});
   SimulationOptions options{.graphs = true};
-  options.free_tensor = options.free_data = true;
+  options.free_context = options.free_data = true;
   const int c = GENERATE(2, 4);
   const Plan ring = make_plan(model, context_layout(c));
   Layout shorter = context_layout(1);
@@ -224,7 +224,7 @@ TEST_CASE("A slow link shows what of the exchange the attention does not hide", 
     options.free_data = true;
     const Plan plan = make_plan(model, layout);
     const auto with = simulate(plan, dgx(), options).timeline.end;
-    options.free_tensor = true;
+    options.free_context = true;
     return with - simulate(plan, dgx(), options).timeline.end;
   };
   const Duration ring = exposed(ContextExchange::ring);
@@ -314,7 +314,7 @@ TEST_CASE("A compiled layer waits for every exchange over context ranks", "[plan
     layout.sequence_length = 65536;
     SimulationOptions options{.graphs = true};
     options.free_data = true;
-    options.free_tensor = free;
+    options.free_context = free;
     return simulate(make_plan(model, layout), dgx(), options).timeline.end.time_since_epoch();
   };
   const Duration hidden = step(ContextForm::eager, false) - step(ContextForm::eager, true);

@@ -410,14 +410,40 @@ TEST_CASE("the memory margin is the forecast's error unless the file says anothe
   const Bytes capacity{80'000'000'000};
   const MemoryMargin own = margin_of("top: 1");
   REQUIRE(own.errors);
-  for (const auto& schedule : words_of(Schedule{}))
-    CHECK(own.most_of(schedule.value, capacity) ==
+  const Model model = small_search("top: 1").workload.model;
+  Layout layout;
+  for (const auto& schedule : words_of(Schedule{})) {
+    layout.schedule = schedule.value;
+    CHECK(own.most_of(layout, model, capacity) ==
           most_within(own.errors->of(FrameworkName::megatron, schedule.value).fraction, capacity));
-  CHECK(margin_of("memory_margin: 0.25").most_of(Schedule::gpipe, capacity) ==
-        Bytes{64'000'000'000});
-  CHECK(margin_of("memory_margin: 2 GB").most_of(Schedule::gpipe, capacity) ==
-        Bytes{78'000'000'000});
-  CHECK(margin_of("memory_margin: 0").most_of(Schedule::gpipe, capacity) == capacity);
+  }
+  CHECK(margin_of("memory_margin: 0.25").most_of(layout, model, capacity) == Bytes{64'000'000'000});
+  CHECK(margin_of("memory_margin: 2 GB").most_of(layout, model, capacity) == Bytes{78'000'000'000});
+  CHECK(margin_of("memory_margin: 0").most_of(layout, model, capacity) == capacity);
+}
+
+TEST_CASE("a layout of a kind without a measured run leaves the error that its report has",
+          "[search]") {
+  const Search search{small_search("zero_stage: [1, 3], shard_group: 0")};
+  const SearchSpecification& asked = search.specification();
+  const Bytes capacity = asked.workload.cluster.device().memory;
+  double widest = 0, least = 1;
+  for (std::uint32_t i = 0; i < search.candidates().all.size(); ++i) {
+    const Layout layout = layout_of(asked, search.candidates(), i);
+    const Plan plan = make_plan(asked.workload.model, layout);
+    PlanMemory memory{plan};
+    const double error = make_memory_report(asked.workload, plan, memory).memory_error->fraction;
+    Evaluation evaluation;
+    evaluation.index = i;
+    evaluation.memory = most_within(error, capacity);
+    CHECK(search.ranking().leaves_margin(evaluation));
+    evaluation.memory += Bytes{1};
+    CHECK(!search.ranking().leaves_margin(evaluation));
+    widest = std::max(widest, error);
+    least = std::min(least, error);
+  }
+  CHECK(widest > least);  // ZeRO-3 under Megatron-LM, and 1f1b
+  CHECK(make_result(search, true).margin.find("ZeRO-3 under megatron") != std::string::npos);
 }
 
 TEST_CASE("what is said to fit in a search fits in its report too", "[search]") {
