@@ -72,7 +72,13 @@ Command search_command_of(const std::shared_ptr<SearchRequest>& request) {
             anchor_option(request->workload.overrides), top_option(request->workload.overrides)},
            work_options(request->work),
            emit,
-           {{.name = "--no-progress",
+           {{.name = "--within",
+             .into = &request->within,
+             .form = "TIME",
+             .help = "how long to search, e.g. 30s; then the best so far, and how much better "
+                     "what is left can be",
+             .excludes = {"--shard", "--results"}},
+            {.name = "--no-progress",
              .into = &request->no_progress,
              .help = "no line of progress on a terminal"}}}),
       .footer =

@@ -19,6 +19,7 @@ struct SearchRequest {
   Workload workload;  // its overrides are those of the scenario, too
   WorkOptions work;
   bool no_progress = false;
+  std::string within;  // how long it may take; empty: to its end
   std::optional<Target> emit;
   std::string emit_to;
 };

@@ -47,7 +47,7 @@ struct ExecutorInput {
   std::int64_t device_memory = 0;  // bytes/s
   double jitter = 0;
   std::uint64_t seed = 0;
-  bool jump = true;  // over whole periods of a steady state
+  bool jump = true;                 // over whole periods of a steady state
   std::optional<Duration> limit{};  // SimulationOptions::limit
 };
 
@@ -58,8 +58,8 @@ class Executor {
            StepwiseRuns* stepwise = nullptr);
 
   // Runs to the end of all programs, or until they cannot end by the limit: `end` is then the least
-  // time at which they could, and the rest says nothing. Throws std::runtime_error on a deadlock, naming who waits;
-  // Stopped.
+  // time at which they could, and the rest says nothing. Throws std::runtime_error on a deadlock,
+  // naming who waits; Stopped.
   void run(const Control& control = {});
 
   TimePoint end() const { return end_; }
@@ -267,7 +267,7 @@ class Executor {
   std::vector<std::vector<Span>> spans_;
   TimePoint end_{};
   std::vector<std::vector<std::int64_t>> least_left_;  // by slot; empty: there is no limit
-  std::optional<TimePoint> beyond_limit_;  // when the step ends at least
+  std::optional<TimePoint> beyond_limit_;              // when the step ends at least
   std::uint64_t events_ = 0;
   std::uint64_t finished_operators_ = 0;
   // Positions of slot 0 at which a recurrence is looked for, and the next of them.

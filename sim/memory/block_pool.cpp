@@ -35,6 +35,7 @@ std::int64_t piece_of(bool small) {
 }  // namespace
 
 BlockPool::Address BlockPool::take(Bytes bytes, int stream) {
+  retried_ = false;
   const std::int64_t size = block_size(bytes.count());
   const int kind = kind_of(stream, size <= small_request);
   if (static_cast<std::size_t>(kind) >= kinds_.size())
@@ -46,6 +47,7 @@ BlockPool::Address BlockPool::take(Bytes bytes, int stream) {
     return !has_room(form_ == SegmentForm::fixed ? segment_size(size) : missing_for(kind, size));
   };
   if (found == none && lacks()) {
+    most_.limited = true;
     if (form_ == SegmentForm::fixed) return_oversize(kind, size);
     if (lacks()) return_free();
     if (lacks() && wait_) {
@@ -211,7 +213,7 @@ void BlockPool::grow(int kind, std::int64_t size) {
 }
 
 void BlockPool::return_free() {
-  ++most_.retries;
+  if (!std::exchange(retried_, true)) ++most_.retries;
   returned_ = true;
   form_ == SegmentForm::fixed ? return_free_segments() : return_free_pieces();
 }

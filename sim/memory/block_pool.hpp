@@ -41,6 +41,7 @@ struct CachedMemory {
   Bytes reserved{};   // the most that was taken from the device
   Bytes allocated{};  // the most that was in use, rounded
   bool fits = true;   // within the capacity; else `reserved` is the least that would have done
+  bool limited = false;  // the capacity was met: with more, it would have gone on otherwise
   // The most that was taken just behind a return of segments: what could not be returned, with what
   // was asked for. 0: nothing was ever returned.
   Bytes kept{};
@@ -165,6 +166,7 @@ class BlockPool {
   std::int64_t max_split_size_;
   std::function<void()> wait_;
   bool returned_ = false;  // segments, since the last request
+  bool retried_ = false;   // the request that is served
   CachedMemory most_;
   std::vector<Block> blocks_;
   std::vector<Index> unused_;  // of blocks_

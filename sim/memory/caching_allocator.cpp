@@ -28,6 +28,8 @@ class Replay {
         pool_{capacity,
               program.allocation.expandable ? SegmentForm::expandable : SegmentForm::fixed,
               max_split_size(program.allocation), [this] { wait_for_device(); }},
+        has_units_{program.allocation.copies_gathered},
+        has_flat_{program.allocation.flat_parameters},
         units_{program, pool_},
         flat_{program, pool_},
         parameters_{program, pool_},
@@ -153,9 +155,9 @@ class Replay {
 
   void replay(OpId op, const Scratch* scratch) {
     if (recorded() != RecordedStreams::none) note_streams(op);
-    flat_.begin(op);
+    if (has_flat_) flat_.begin(op);
     replay_tensors(op, scratch);
-    flat_.end(op);
+    if (has_flat_) flat_.end(op);
   }
 
   void replay_tensors(OpId op, const Scratch* scratch) {
@@ -184,7 +186,7 @@ class Replay {
   }
 
   void write_results(OpId op) {
-    if (units_.replay(op)) return;
+    if (has_units_ && units_.replay(op)) return;
     for (const BufferUse& use : program_.buffer_uses(op)) {
       if (use.access == Access::write) write(op, use.buffer.value);
     }
@@ -193,7 +195,8 @@ class Replay {
   void free_operands(OpId op) {
     for (const BufferUse& use : program_.buffer_uses(op)) {
       if (use.access != Access::free) continue;
-      if (units_.release(use.buffer) || flat_.release(use.buffer)) continue;
+      if ((has_units_ && units_.release(use.buffer)) || (has_flat_ && flat_.release(use.buffer)))
+        continue;
       if (ends_logits(op, use)) {
         held_.push_back(std::move(blocks_[use.buffer.value]));
         blocks_[use.buffer.value].clear();
@@ -251,8 +254,8 @@ class Replay {
   // Whole gradients that persist through a step: each parameter's come when they are written first.
   void write(OpId op, std::uint32_t index) {
     const Buffer& buffer = program_.buffers[index];
-    if (flat_.write_gradient(op, BufferId{index})) return;
-    if (units_.write_gradient(op, BufferId{index})) return;
+    if (has_flat_ && flat_.write_gradient(op, BufferId{index})) return;
+    if (has_units_ && units_.write_gradient(op, BufferId{index})) return;
     if (!buffer.persistent) {
       if (!left_out_[index] && !stands_for_held(op, index))
         allocate(blocks_[index], buffer.size, buffer.tensors, stream_of(op));
@@ -282,6 +285,7 @@ class Replay {
 
   void allocate(Blocks& blocks, Bytes size, int tensors, int stream = compute) {
     if (!blocks.empty() || size.count() == 0) return;
+    if (tensors == 1) return blocks.push_back(pool_.take(size, stream));
     for (int i = 0; i < tensors; ++i) {
       const Bytes each{size.count() / tensors};
       blocks.push_back(pool_.take(each, stream));
@@ -295,6 +299,7 @@ class Replay {
 
   const Program& program_;
   BlockPool pool_;
+  bool has_units_, has_flat_;  // else they have nothing to say
   GatheredUnits units_;
   FlatUnits flat_;
   ParameterBuffers parameters_;

@@ -12,8 +12,6 @@
 namespace sim {
 namespace {
 
-constexpr Bytes no_limit{INT64_MAX / 2};
-
 // Of what servers hold, the part of the node that has most of it.
 Bytes server_memory(const Plan& plan, const Cluster& cluster) {
   const ServerShares shares = server_shares(plan.layout, cluster.gpus_per_node());
@@ -48,20 +46,17 @@ const MemoryUse& PlanMemory::use(std::size_t program) {
   return *known;
 }
 
-const CachedMemory& PlanMemory::unbounded(std::size_t program) {
-  std::optional<CachedMemory>& known = known_[program].unbounded;
-  if (!known) known = cached_memory(plan_.memory_programs()[program], no_limit);
-  return *known;
-}
-
 // A limit that is never met changes nothing.
 CachedMemory PlanMemory::held(std::size_t program, Bytes room) {
-  const CachedMemory& free = unbounded(program);
-  if (free.reserved <= room) return free;
-  std::optional<std::pair<Bytes, CachedMemory>>& bounded = known_[program].bounded;
-  if (!bounded || bounded->first != room)
-    bounded.emplace(room, cached_memory(plan_.memory_programs()[program], room));
-  return bounded->second;
+  OfProgram& known = known_[program];
+  if (known.unlimited && known.unlimited->reserved <= room) return *known.unlimited;
+  if (known.limited && known.limited->first == room) return known.limited->second;
+  const CachedMemory made = cached_memory(plan_.memory_programs()[program], room);
+  if (made.limited)
+    known.limited.emplace(room, made);
+  else
+    known.unlimited = made;
+  return made;
 }
 
 void PlanMemory::add_fragments(std::size_t program, StageMemory& stage) {

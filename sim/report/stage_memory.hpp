@@ -67,11 +67,10 @@ class PlanMemory {
  private:
   struct OfProgram {
     std::optional<MemoryUse> use{};
-    std::optional<CachedMemory> unbounded{};
-    std::optional<std::pair<Bytes, CachedMemory>> bounded{};  // the last room that was asked about
+    std::optional<CachedMemory> unlimited{};  // as on a device that has enough
+    std::optional<std::pair<Bytes, CachedMemory>> limited{};  // the last room that was too little
   };
   const MemoryUse& use(std::size_t program);
-  const CachedMemory& unbounded(std::size_t program);
   bool gradients_may_be_absent(std::size_t program) const;
   void add_fragments(std::size_t program, StageMemory& stage);
   std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known, bool replayed);

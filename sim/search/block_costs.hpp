@@ -30,10 +30,10 @@ struct BlockCosts {
   std::int64_t backward_left = 0, backward_most = 0;
   // The most of these passes together with the weights that ZeRO-3 has gathered for them.
   std::int64_t recompute_most_gathered = 0, backward_most_gathered = 0;
-  std::int64_t weight_freed = 0;  // by the weight gradients, where the schedule splits them
+  std::int64_t weight_freed = 0;       // by the weight gradients, where the schedule splits them
   std::int64_t parameters = 0;         // elements that the rank holds, but those of
   std::int64_t expert_parameters = 0;  // experts
-  std::int64_t shared = 0;      // of a table that the embedding holds too
+  std::int64_t shared = 0;             // of a table that the embedding holds too
 };
 
 struct ModelCosts {

@@ -218,14 +218,9 @@ struct Bounds::Parts {
     return static_cast<std::size_t>(std::find(roles.begin(), roles.end(), role) - roles.begin());
   }
   const LaneShapes& shapes_of(const Pipeline& pipeline, const Places& places) {
-    const std::tuple key{pipeline.gpus,
-                         pipeline.tensor,
-                         pipeline.context,
-                         pipeline.stages,
-                         pipeline.experts,
-                         pipeline.expert_tensor,
-                         places.placements,
-                         places.gpus_per_node};
+    const std::tuple key{pipeline.gpus,     pipeline.tensor,     pipeline.context,
+                         pipeline.stages,   pipeline.experts,    pipeline.expert_tensor,
+                         places.placements, places.gpus_per_node};
     return lane_memo.get(key, [&] {
       LaneShapes made;
       const auto add = [&](GroupRole role, int ranks) {
@@ -322,7 +317,7 @@ struct Bounds::Parts {
     const std::int64_t part = gathers ? divide_up(whole, layout.tensor_parallel) : whole;
     const std::int64_t gather =
         gathers ? within_layers(lane, {CollectiveKind::all_gather, GroupRole::tensor,
-                                                      layout.activation_dtype, Bytes{whole}})
+                                       layout.activation_dtype, Bytes{whole}})
                       .time
                 : 0;
     const auto gpu = [&](int stage) {
@@ -455,8 +450,8 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
   Parts& parts = *parts_;
   const Pipeline& pipeline = parts.candidates.pipelines[number];
   Layout layout = layout_of(parts.specification, pipeline);
-  const std::vector<ChunkCosts> chunks = parts.chunks_of(
-      pipeline, layout, parts.shapes_of(pipeline, parts.all_places(pipeline)));
+  const std::vector<ChunkCosts> chunks =
+      parts.chunks_of(pipeline, layout, parts.shapes_of(pipeline, parts.all_places(pipeline)));
   const Duration least{std::max(least_step(layout, chunks), parts.host_time(layout, chunks))};
   const std::vector<StageNeeds> needs = stage_needs(layout, chunks);
   const Bytes reserved = parts.cluster.device().reserved;

@@ -128,6 +128,8 @@ std::string search_json(const SearchResult& result) {
   add("device_mem_bytes", std::to_string(result.capacity.count()));
   add("seed", std::to_string(result.seed));
   add("complete", result.complete ? "true" : "false");
+  if (result.could_be_faster)
+    add("could_be_faster", fmt::format("{:.4f}", *result.could_be_faster));
   add("space", fmt::format("{{\"legal\": {}, \"too_large_by_bound\": {}, \"too_large\": {}, "
                            "\"too_slow\": {}, \"simulated\": {}, \"open\": {}}}",
                            counts.legal, counts.too_large_by_bound, counts.too_large,

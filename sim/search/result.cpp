@@ -195,6 +195,10 @@ SearchResult result_of(const Search& search, bool complete, Parts parts) {
     result.comparison = compare(result.best[0], result.best[1]);
   if (specification.space.gpus.size() > 1) result.gpus_front = front(search, ranking.by_gpus());
   if (specification.price_per_gpu_hour) result.cost_front = front(search, ranking.cost_front());
+  if (const auto favourite = ranking.favourite(); favourite && !complete)
+    result.could_be_faster =
+        std::max(0.0, 1 - to_seconds(search.least_of_open().value_or(favourite->step_time)) /
+                              to_seconds(favourite->step_time));
   if (!result.favourite() && complete) result.nothing_fits = nothing_fits_text(search);
   return result;
 }
@@ -283,8 +287,7 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
     const Plan plan = make_plan(workload.model, made.layout);
     throw_if_stopped(control);
     parts = step_parts(
-        plan,
-        simulate(plan, cluster, workload.options, search.memory().wirings, control).timeline);
+        plan, simulate(plan, cluster, workload.options, search.memory().wirings, control).timeline);
   }
   made.breakdown = parts->breakdown;
   add_interval(made, workload, cluster, parts->shares);

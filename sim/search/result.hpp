@@ -41,6 +41,8 @@ struct SearchResult {
   std::string title, path, model, cluster, device;
   std::vector<Unvalidated> not_validated{};
   bool complete = true;  // false: stopped early
+  // Then: the part of the best one's step time by which what is left could be faster, at most.
+  std::optional<double> could_be_faster{};
   SearchCounts counts;
   Bytes capacity{};
   int node_gpus = 0;  // of a node of the cluster

@@ -47,9 +47,8 @@ std::optional<std::vector<Judged>> judge_wave(Search& search, const Control& con
   Alike alike;
   const auto begin = [&] {
     if (alike.empty()) return;
-    tasks.run([&, these = std::exchange(alike, {})] {
-      judge_alike(search, these, evaluating, told);
-    });
+    tasks.run(
+        [&, these = std::exchange(alike, {})] { judge_alike(search, these, evaluating, told); });
   };
   const auto found = [&](std::uint32_t index) {
     if (!alike.empty() && !same_programs(search.candidates(), alike.back()->index, index)) begin();
@@ -142,6 +141,7 @@ void Search::refine() {
 
 std::vector<std::uint32_t> Search::next_wave(const Control& control,
                                              const std::function<void(std::uint32_t)>& found) {
+  put_back_wave();
   std::vector<std::uint32_t> wave;
   const auto size = static_cast<std::size_t>(specification_.wave);
   while (!open_.empty() && wave.size() < size && !control.stopped()) {
@@ -159,12 +159,14 @@ std::vector<std::uint32_t> Search::next_wave(const Control& control,
       continue;
     }
     wave.push_back(entry.index);
+    wave_.push_back(entry);
     if (found) found(entry.index);
   }
   return wave;
 }
 
-// Part by part, the cheapest first: whether it goes on depends on what was accepted before the wave.
+// Part by part, the cheapest first: whether it goes on depends on what was accepted before the
+// wave.
 template <class Parts>
 Verdict Search::judge_parts(std::uint32_t index, Parts& parts) const {
   if (parts.is_too_large()) return Verdict::too_large;
@@ -197,11 +199,29 @@ void Search::accept(const std::vector<Evaluation>& evaluations) {
 
 void Search::accept(const std::vector<Judged>& wave) {
   for (const auto& [evaluation, verdict] : wave) {
+    std::erase_if(wave_, [&](const Entry& entry) { return entry.index == evaluation.index; });
     if (verdict == Verdict::complete || verdict == Verdict::too_large) ranking_.add(evaluation);
     ++(verdict == Verdict::too_large  ? counts_.too_large
        : verdict == Verdict::too_slow ? counts_.too_slow
                                       : counts_.simulated);
   }
+  put_back_wave();
+}
+
+// What was handed out and not judged, since somebody stopped meanwhile.
+void Search::put_back_wave() {
+  for (const Entry& entry : std::exchange(wave_, {})) {
+    open_.push_back(entry);
+    std::push_heap(open_.begin(), open_.end());
+  }
+}
+
+std::optional<Duration> Search::least_of_open() const {
+  std::optional<Duration> least;
+  if (!open_.empty()) least = open_.front().bound.step_time;
+  for (const Entry& entry : wave_)
+    least = std::min(least.value_or(entry.bound.step_time), entry.bound.step_time);
+  return least;
 }
 
 // Of those that were planned, if any was: they came closest, and their memory is exact.

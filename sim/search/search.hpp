@@ -29,9 +29,9 @@ struct SearchCounts {
   std::array<std::uint64_t, refusal_count> refused{};
   std::uint64_t too_large_by_bound = 0;  // even the least memory that they can need is too much
   std::uint64_t too_large = 0;           // planned, and too large
-  std::uint64_t too_slow = 0;  // cannot be in the result: never simulated
+  std::uint64_t too_slow = 0;            // cannot be in the result: never simulated
   std::uint64_t simulated = 0;  // until it was sure that they are not in the result, or in full
-  std::uint64_t open = 0;  // not yet decided
+  std::uint64_t open = 0;       // not yet decided
 };
 
 // What became of a layout of a wave.
@@ -77,6 +77,8 @@ class Search {
   const Ranking& ranking() const { return ranking_; }
   EvaluationMemory& memory() const { return *memory_; }
   SearchCounts counts() const;
+  // The least that any layout which is not decided can take; nothing: all are decided.
+  std::optional<Duration> least_of_open() const;
   // What it takes and needs at least. Thread-safe, also while the search runs.
   Bound bound_of(std::uint32_t index) const { return bounds_.fine(index); }
   // The candidate that needs least memory, whether it fits or not; empty: none is legal.
@@ -94,6 +96,7 @@ class Search {
     }
   };
   void refine();
+  void put_back_wave();
   template <class Parts>
   Verdict judge_parts(std::uint32_t index, Parts& parts) const;
 
@@ -105,6 +108,7 @@ class Search {
   SearchCounts counts_;
   std::optional<std::uint32_t> leanest_by_bound_;
   std::vector<Entry> open_;  // a heap, the least bound on top
+  std::vector<Entry> wave_;  // handed out, and not accepted yet
 };
 
 struct SearchProgress {

@@ -40,8 +40,8 @@ void find_most_in_backward(const std::vector<ChunkBlock>& blocks, std::int64_t g
   for (std::size_t i = blocks.size(); i-- > 0;) {
     const BlockCosts& costs = *blocks[i].costs;
     const std::int64_t backward = now + costs.recompute_left;
-    chunk.most_in_backward = std::max({chunk.most_in_backward, now + costs.recompute_most,
-                                       backward + costs.backward_most});
+    chunk.most_in_backward = std::max(
+        {chunk.most_in_backward, now + costs.recompute_most, backward + costs.backward_most});
     chunk.most_gathered = std::max({chunk.most_gathered, now + costs.recompute_most_gathered,
                                     backward + costs.backward_most_gathered});
     now = backward + costs.backward_left;

@@ -87,7 +87,7 @@ std::string counts_text(const SearchCounts& counts) {
   line(counts.too_large_by_bound, "out of memory, by a lower bound");
   line(counts.too_large, "out of memory, planned exactly");
   line(counts.too_slow, "slower than the best found, by a lower bound");
-  line(counts.simulated, "simulated in full");
+  line(counts.simulated, "simulated");
   line(counts.open, "not looked at: stopped early");
   const auto refused = [](const auto& all) {
     std::uint64_t sum = 0;
@@ -212,13 +212,20 @@ std::vector<std::pair<std::string, Rows>> fronts(const SearchResult& result) {
   return parts;
 }
 
+// How much better what was not looked at could be.
+std::string left_text(const SearchResult& result) {
+  if (!result.could_be_faster) return "\n";
+  return fmt::format("; what is left can be faster by {:.1f} % at most\n",
+                     100 * *result.could_be_faster);
+}
+
 }  // namespace
 
 std::string search_table(const SearchResult& result) {
   std::string text = fmt::format("{}: {}\n", result.title, result.device);
   if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + '\n';
   text += counts_text(result.counts);
-  if (!result.complete) text += "Stopped early: the best of what was simulated\n";
+  if (!result.complete) text += "Stopped early: the best of what was simulated" + left_text(result);
   if (!result.favourite()) return text;
   if (!result.best.empty())
     text += fmt::format("\nBest {}{}\n", result.best.size(), margin_note(result)) +

@@ -41,6 +41,20 @@ void require_same(const Simulation& with, const Simulation& without) {
   REQUIRE(a.collectives == b.collectives);
 }
 
+// A limit that the step keeps changes nothing; one that it does not keep is left for some time that
+// the step takes at least (sim/engine/least_left.hpp).
+void require_limit(const Plan& plan, const Cluster& cluster, SimulationOptions options,
+                   Duration exact) {
+  options.limit = exact;
+  REQUIRE(simulate(plan, cluster, options).timeline.end.time_since_epoch() == exact);
+  for (const std::int64_t hundredths : {99, 80, 30}) {
+    options.limit = exact / 100 * hundredths;
+    const Duration least = simulate(plan, cluster, options).timeline.end.time_since_epoch();
+    REQUIRE(least > *options.limit);
+    REQUIRE(least <= exact);
+  }
+}
+
 // Simulates it both ways; what share of the events is jumped over.
 double compare(const Plan& plan, const Cluster& cluster, SimulationOptions options) {
   options.jump = true;
@@ -52,6 +66,7 @@ double compare(const Plan& plan, const Cluster& cluster, SimulationOptions optio
   options.jump = true;
   options.record_spans = false;  // its state is told apart by less
   REQUIRE(simulate(plan, cluster, options).timeline.end == without.timeline.end);
+  require_limit(plan, cluster, options, without.timeline.end.time_since_epoch());
   return static_cast<double>(with.stats.jumped_events) / static_cast<double>(with.stats.events);
 }
 

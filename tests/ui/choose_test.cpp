@@ -96,13 +96,15 @@ TEST_CASE("A search of the window gives what the command line prints", "[choose]
   job.start(asked_of(gpt2, overrides));
   REQUIRE(test::until([&] { return job.state() == SearchState::done; }));
   CHECK(completed(job) == printed(gpt2, overrides));
-  // Every point has come, once.
+  // Every layout that may be in the result has come, once.
   const sim::SearchCounts& counts = job.result()->counts;
-  CHECK(points.size() == counts.simulated + counts.too_large);
+  CHECK(points.size() <= counts.simulated + counts.too_large);
   std::set<std::uint32_t> indices;
   for (const SearchPoint& point : points)
     indices.insert(point.evaluation.index);
   CHECK(indices.size() == points.size());
+  for (const sim::RankedLayout& one : job.result()->best)
+    CHECK(indices.contains(one.evaluation.index));
 }
 
 TEST_CASE("A search that is stopped leaves what it has", "[choose]") {

@@ -139,7 +139,8 @@ void SearchJob::run(Searched& searched, const sim::Control& control) {
     });
   };
   const auto evaluated = [&](const sim::Judged& judged) {
-    if (judged.verdict == sim::Verdict::too_slow) return;
+    if (judged.verdict == sim::Verdict::too_slow || judged.verdict == sim::Verdict::outranked)
+      return;
     const SearchPoint point = point_of(search, judged.evaluation);
     post(serial, [&](Mail& mail) { mail.news.points.push_back(point); });
   };

@@ -161,7 +161,7 @@ TEST_CASE("the guess of what comes next is of candidates that are open", "[searc
 }
 
 TEST_CASE("an evaluation reads back from its text, and only from that", "[search]") {
-  const Evaluation one{7, true, true, Bytes{123}, Duration{456}};
+  const Evaluation one{7, true, true, Bytes{100}, Bytes{123}, Duration{456}};
   CHECK(evaluation_of_text(7, answer_text(one)) == one);
   CHECK_THROWS_AS(evaluation_of_text(7, R"({"fits":true,"by_retries":false,"memory_bytes":1})"),
                   InputError);
