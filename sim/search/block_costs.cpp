@@ -84,42 +84,55 @@ struct PassRun {
   std::uint32_t first = 0, last = 0;
   std::int64_t left = 0, most = 0;  // activations
   std::int64_t before = 0;          // alive when it began
-  std::int64_t most_gathered = 0;   // with the weights that ZeRO-3 gathers
+  std::int64_t most_gathered = 0;   // with what ZeRO-3 has whole
 };
 
-// Bytes of the weights that ZeRO-3 has gathered while an operator of a pass runs, at least: those
-// of a block come as one unit, and those of its experts as another, from the first operator that
-// reads one of them to the last.
-class GatheredWeights {
+// Bytes that ZeRO-3 has whole while an operator of a pass runs, at least: the weights of a block
+// are one unit, and those of its experts another, from the first operator that reads one of them to
+// the last; their gradients from the first that is written to the last.
+class WholeUnits {
  public:
-  GatheredWeights(const Program& program, std::int64_t bytes_each)
-      : program_{program}, bytes_each_{bytes_each} {
+  WholeUnits(const Program& program, const Layout& layout)
+      : program_{program},
+        weight_bytes_{bytes_of(weights_of(layout))},
+        gradient_bytes_{
+            std::min(bytes_of(layout.activation_dtype), bytes_of(layout.gradient_dtype))} {
     for (const Site& site : program.sites)
       if (program.owns_parameters(site)) unit_of(site).elements += site.elements;
   }
 
   void begin(std::uint32_t first, std::uint32_t last) {
     for (auto& [key, unit] : units_)
-      unit.first = unit.last = none;
+      unit.weights = unit.gradients = {};
     for (std::uint32_t op = first; op < last; ++op) {
-      if (!reads_weights(op)) continue;
-      Unit& unit = unit_of(program_.sites[program_.subject[op]]);
-      if (unit.first == none) unit.first = op;
-      unit.last = op;
+      if (!of_a_block(program_, op)) continue;
+      for (const BufferUse& use : program_.buffer_uses({op})) {
+        if (use.role != Role::weight && use.role != Role::weight_gradient) continue;
+        Unit& unit = unit_of(program_.sites[program_.subject[op]]);
+        (use.role == Role::weight ? unit.weights : unit.gradients).reach(op);
+      }
     }
   }
   std::int64_t at(std::uint32_t op) const {
     std::int64_t bytes = 0;
     for (const auto& [key, unit] : units_)
-      if (unit.first <= op && op <= unit.last) bytes += unit.elements * bytes_each_;
+      bytes += unit.elements * ((unit.weights.has(op) ? weight_bytes_ : 0) +
+                                (unit.gradients.has(op) ? gradient_bytes_ : 0));
     return bytes;
   }
 
  private:
-  static constexpr std::uint32_t none = UINT32_MAX;
+  struct Span {  // of operators
+    std::uint32_t first = UINT32_MAX, last = 0;
+    void reach(std::uint32_t op) {
+      first = std::min(first, op);
+      last = op;
+    }
+    bool has(std::uint32_t op) const { return first <= op && op <= last; }
+  };
   struct Unit {
     std::int64_t elements = 0;
-    std::uint32_t first = none, last = 0;
+    Span weights, gradients;
   };
 
   Unit& unit_of(const Site& site) {
@@ -127,20 +140,15 @@ class GatheredWeights {
                             program_.parameter_buckets[site.bucket].of_experts;
     return units_[{site.place, site.layer, of_experts}];
   }
-  bool reads_weights(std::uint32_t op) const {
-    if (!of_a_block(program_, op)) return false;
-    const auto uses = program_.buffer_uses({op});
-    return std::ranges::any_of(uses, [](const BufferUse& use) { return use.role == Role::weight; });
-  }
 
   const Program& program_;
-  std::int64_t bytes_each_;
+  std::int64_t weight_bytes_, gradient_bytes_;
   std::map<std::tuple<BlockPlace, int, bool>, Unit> units_;
 };
 
 // Those of the second micro-batch: the first one encodes weights, too, and the last one may reduce
 // gradients.
-std::vector<PassRun> second_micro_batch(const Program& program, std::int64_t bytes_of_weight) {
+std::vector<PassRun> second_micro_batch(const Program& program, const Layout& layout) {
   std::vector<PassRun> runs;
   ActivationHeap heap{program};
   std::vector<std::int64_t> alive(program.size());
@@ -167,11 +175,11 @@ std::vector<PassRun> second_micro_batch(const Program& program, std::int64_t byt
     runs.back().left = heap.now - before;
     runs.back().most = heap.most - before;
   }
-  GatheredWeights weights{program, bytes_of_weight};
+  WholeUnits units{program, layout};
   for (PassRun& run : runs) {
-    weights.begin(run.first, run.last);
+    units.begin(run.first, run.last);
     for (std::uint32_t op = run.first; op < run.last; ++op)
-      run.most_gathered = std::max(run.most_gathered, alive[op] - run.before + weights.at(op));
+      run.most_gathered = std::max(run.most_gathered, alive[op] - run.before + units.at(op));
   }
   return runs;
 }
@@ -307,7 +315,7 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
     return place == BlockPlace::input ? costs.input : costs.output;
   };
   const Reader reader{program, pricing};
-  for (const PassRun& run : second_micro_batch(program, bytes_of(weights_of(layout))))
+  for (const PassRun& run : second_micro_batch(program, layout))
     reader.read(run, costs_of(run.place, run.layer));
   for (const Site& site : program.sites) {
     BlockCosts& block = costs_of(site.place, site.layer);

@@ -28,7 +28,7 @@ struct BlockCosts {
   std::int64_t forward_left = 0, forward_most = 0;
   std::int64_t recompute_left = 0, recompute_most = 0;
   std::int64_t backward_left = 0, backward_most = 0;
-  // The most of these passes together with the weights that ZeRO-3 has gathered for them.
+  // The most of these passes together with the weights and gradients that ZeRO-3 has whole.
   std::int64_t recompute_most_gathered = 0, backward_most_gathered = 0;
   std::int64_t weight_freed = 0;       // by the weight gradients, where the schedule splits them
   std::int64_t parameters = 0;         // elements that the rank holds, but those of

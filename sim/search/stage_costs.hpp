@@ -21,7 +21,7 @@ struct ChunkCosts {
   std::int64_t held = 0;                     // bytes kept from forward to backward pass
   std::int64_t held_for_weights = 0;         // of these, from there to the weight gradients
   std::int64_t most_in_backward = 0;         // beside what is held
-  std::int64_t most_gathered = 0;            // the same with the weights that ZeRO-3 gathers
+  std::int64_t most_gathered = 0;            // the same with what ZeRO-3 has whole
   std::int64_t parameters = 0, expert_parameters = 0;  // (BlockCosts)
 };
 
@@ -29,8 +29,8 @@ struct ChunkCosts {
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied);
 
-// By stage, at the backward pass before which most is kept; `gathered`: with the weights that
-// ZeRO-3 has gathered for it.
+// By stage, at the backward pass before which most is kept; `gathered`: with the weights and
+// gradients that ZeRO-3 has whole for it.
 struct ActivationBytes {
   std::int64_t plain = 0, gathered = 0;
 };

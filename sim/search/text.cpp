@@ -226,9 +226,8 @@ std::string search_table(const SearchResult& result) {
   if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + '\n';
   text += counts_text(result.counts);
   if (!result.complete)
-    text += result.favourite()
-                ? "Stopped early: the best of what was simulated" + left_text(result)
-                : "Stopped early, before a layout that fits was found\n";
+    text += result.favourite() ? "Stopped early: the best of what was simulated" + left_text(result)
+                               : "Stopped early, before a layout that fits was found\n";
   if (!result.favourite()) return text;
   if (!result.best.empty())
     text += fmt::format("\nBest {}{}\n", result.best.size(), margin_note(result)) +
