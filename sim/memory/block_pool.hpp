@@ -38,9 +38,9 @@ namespace sim {
 enum class SegmentForm : std::uint8_t { fixed, expandable };
 
 struct CachedMemory {
-  Bytes reserved{};   // the most that was taken from the device
-  Bytes allocated{};  // the most that was in use, rounded
-  bool fits = true;   // within the capacity; else `reserved` is the least that would have done
+  Bytes reserved{};      // the most that was taken from the device
+  Bytes allocated{};     // the most that was in use, rounded
+  bool fits = true;      // within the capacity; else `reserved` is the least that would have done
   bool limited = false;  // the capacity was met: with more, it would have gone on otherwise
   // The most that was taken just behind a return of segments: what could not be returned, with what
   // was asked for. 0: nothing was ever returned.

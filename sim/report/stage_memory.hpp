@@ -67,7 +67,7 @@ class PlanMemory {
  private:
   struct OfProgram {
     std::optional<MemoryUse> use{};
-    std::optional<CachedMemory> unlimited{};  // as on a device that has enough
+    std::optional<CachedMemory> unlimited{};                  // as on a device that has enough
     std::optional<std::pair<Bytes, CachedMemory>> limited{};  // the last room that was too little
   };
   const MemoryUse& use(std::size_t program);
