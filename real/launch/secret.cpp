@@ -60,8 +60,8 @@ std::string new_secret() {
 
 std::string job_secret(const WorldOptions& options, const Environment& environment) {
   const std::string source = options.secret_file ? "--secret-file" : secret_variable;
-  const std::string secret = options.secret_file ? read_secret_file(*options.secret_file)
-                                                 : environment(secret_variable).value_or("");
+  std::string secret = options.secret_file ? read_secret_file(*options.secret_file)
+                                           : environment(secret_variable).value_or("");
   if (secret.empty() && !options.secret_file) return {};
   if (secret.size() < least_secret_bytes)
     throw std::invalid_argument{

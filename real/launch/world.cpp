@@ -217,8 +217,7 @@ std::string first_host(const std::string& nodelist) {
   if (close == std::string::npos || end == bracket + 1)
     refuse(fmt::format("SLURM_JOB_NODELIST is \"{}\": no list of hosts", nodelist));
   // Multi-dimensional names repeat the bracket: rack[1-2]node[01-04].
-  const std::string first =
-      nodelist.substr(0, bracket) + nodelist.substr(bracket + 1, end - bracket - 1);
+  std::string first = nodelist.substr(0, bracket) + nodelist.substr(bracket + 1, end - bracket - 1);
   const std::size_t rest_end = nodelist.find(',', close);
   const std::string rest = nodelist.substr(
       close + 1, rest_end == std::string::npos ? std::string::npos : rest_end - close - 1);

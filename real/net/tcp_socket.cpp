@@ -239,11 +239,9 @@ Moved receive_all(const Socket& socket, std::span<std::byte> data, Deadline dead
     const ssize_t count = ::recv(socket.handle(), data.data(), data.size(), 0);
     if (count > 0) {
       data = data.subspan(static_cast<std::size_t>(count));
-    } else if (count == 0) {
-      return Moved::closed;
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    } else if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (!ready(socket, POLLIN, deadline)) return Moved::late;
-    } else if (errno != EINTR) {
+    } else if (count == 0 || errno != EINTR) {
       return Moved::closed;
     }
   }

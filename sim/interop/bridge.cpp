@@ -426,6 +426,14 @@ void add_read(const Layout& adapters, const Imported& read, Imported& result) {
   result.notes.insert(result.notes.begin(), read.notes.begin(), read.notes.end());
 }
 
+void take_recipe_model(const ObjectReader& root, ImportRequest& request, MegatronConfig& config,
+                       Imported& read) {
+  take_hub_model(hub_name(root), request, read);
+  fill_provider(root, config);
+  if (!config.offload_activations) config.offload_layers = Whole{};  // cpu_offloading's
+  change_model(SettingProblems{root}, config, request);
+}
+
 // Of a file, or of what a recipe in Python makes.
 template <class File>
 Imported import_settings(const File& file, const ImportRequest& asked) {
@@ -442,12 +450,7 @@ Imported import_settings(const File& file, const ImportRequest& asked) {
     config.attention_backend.value->erase(0, std::string_view{"AttnBackend."}.size());
   spell_layers(config);
   read_quant_recipe(root, config);
-  if (recipe) {
-    take_hub_model(hub_name(root), request, read);
-    fill_provider(root, config);
-    if (!config.offload_activations) config.offload_layers = Whole{};  // cpu_offloading's
-    change_model(SettingProblems{root}, config, request);
-  }
+  if (recipe) take_recipe_model(root, request, config, read);
   const bool experts =
       (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
   note_packing(root, read);

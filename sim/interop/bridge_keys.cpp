@@ -344,11 +344,12 @@ bool bridge_key_counts(std::string_view path) {
   const auto [section, rest] = split_bridge_place(path);
   const std::string key = rest.substr(0, rest.find('.'));
   if (section == "peft" || path == "tokenizer.vocab_size") return true;
+  const std::string of_section = fmt::format("{}.{}", section, key);
   bool is_setting = false;
   MegatronConfig config;
   for_each_setting(config, [&](const Spelling& name, const auto&) {
     for (const char* place : name.bridge)
-      is_setting = is_setting || (place != nullptr && section + "." + key == place);
+      is_setting = is_setting || (place != nullptr && of_section == place);
   });
   if (is_setting) return true;
   const SectionKeys keys = keys_of(section);

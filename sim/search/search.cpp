@@ -198,9 +198,10 @@ void Search::accept(const std::vector<Evaluation>& evaluations) {
 }
 
 void Search::accept(const std::vector<Judged>& wave) {
-  for (const auto& [evaluation, verdict] : wave) {
-    std::erase_if(wave_, [&](const Entry& entry) { return entry.index == evaluation.index; });
-    if (verdict == Verdict::complete || verdict == Verdict::too_large) ranking_.add(evaluation);
+  for (const Judged& one : wave) {
+    const Verdict verdict = one.verdict;
+    std::erase_if(wave_, [&](const Entry& entry) { return entry.index == one.evaluation.index; });
+    if (verdict == Verdict::complete || verdict == Verdict::too_large) ranking_.add(one.evaluation);
     ++(verdict == Verdict::too_large  ? counts_.too_large
        : verdict == Verdict::too_slow ? counts_.too_slow
                                       : counts_.simulated);

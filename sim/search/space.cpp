@@ -139,6 +139,7 @@ void check_values(const Layered& section, const char* key, const std::vector<Val
   for (const Value& value : named) {
     if (std::ranges::find(allowed, value) != allowed.end()) continue;
     std::vector<std::string> words;
+    words.reserve(allowed.size());
     for (const Value& one : allowed)
       words.push_back(text(one));
     section.problem(key, fmt::format("{} {} is not {}'s; allowed: {}", key, text(value), framework,
@@ -217,7 +218,7 @@ SearchSpecification load_search(const ScenarioSources& sources) {
   specification.messages_of_preset =
       specification.workload.preset != nullptr && !says_message_overlap(layout);
   std::optional<PresetName> framework;
-  if (sources.only_section("framework").has("name"))
+  if (specification.workload.preset != nullptr && sources.only_section("framework").has("name"))
     framework = specification.workload.preset->name;
   read_search(sources.only_section("search"), specification.workload.layout.world_size(), framework,
               specification);

@@ -147,7 +147,7 @@ namespace {
 Layout begin_of(Layout layout) {
   if (layout.schedule != Schedule::zb_h1) return layout;
   const std::int64_t some =
-      std::min<std::int64_t>(layout.run_batches(), 3 * layout.pipeline_parallel);
+      std::min<std::int64_t>(layout.run_batches(), std::int64_t{3} * layout.pipeline_parallel);
   layout.pipeline_runs = 1;
   layout.global_batch = some * layout.micro_batch * layout.data_parallel;
   return layout;
