@@ -60,14 +60,14 @@ std::string new_secret() {
 
 std::string job_secret(const WorldOptions& options, const Environment& environment) {
   const std::string source = options.secret_file ? "--secret-file" : secret_variable;
-  std::string secret = options.secret_file ? read_secret_file(*options.secret_file)
-                                           : environment(secret_variable).value_or("");
+  const std::string secret = options.secret_file ? read_secret_file(*options.secret_file)
+                                                 : environment(secret_variable).value_or("");
   if (secret.empty() && !options.secret_file) return {};
   if (secret.size() < least_secret_bytes)
     throw std::invalid_argument{
         fmt::format("the secret of {} has {} characters: {} are wanted, as of openssl rand -hex 32",
                     source, secret.size(), least_secret_bytes)};
-  return secret;
+  return std::string{secret};
 }
 
 void require_secret(const World& world, const std::string& secret, const WorldOptions& options) {
