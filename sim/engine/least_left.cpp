@@ -15,7 +15,7 @@ struct Walk {
   std::uint32_t next = 0;                          // operators that are not walked yet
   std::vector<std::int64_t> behind;                // by operator: of those that depend on it
   std::array<std::int64_t, stream_count> later{};  // by stream: of the operator before
-  std::array<std::vector<std::int64_t>, stream_count> from_start{};  // of receives, by position
+  std::array<std::vector<std::int64_t>, stream_count> behind_receive{};  // by position
 };
 
 class LeastLeft {
@@ -33,7 +33,7 @@ class LeastLeft {
       const ProgramIndex& index = index_of(slot);
       left_[slot].resize(index.order[of_kernels].size() + 1);
       for (const Stream stream : {Stream::forward_recv, Stream::backward_recv})
-        walk.from_start[static_cast<std::size_t>(stream)].resize(
+        walk.behind_receive[static_cast<std::size_t>(stream)].resize(
             index.order[static_cast<std::size_t>(stream)].size());
     }
   }
@@ -63,16 +63,15 @@ class LeastLeft {
     const OpId op{walk.next - 1};
     const auto stream = static_cast<std::size_t>(program.stream[op.value]);
     const std::uint32_t position = index_of(walk.slot).position[op.value];
-    std::int64_t left = std::max(walk.behind[op.value], walk.later[stream]);
+    std::int64_t behind = std::max(walk.behind[op.value], walk.later[stream]);
     if (program.kind[op.value] == OpKind::send) {
       const std::optional<std::int64_t> there = at_receiver(walk, op, position);
       if (!there) return false;
-      left = std::max(left, *there);
+      behind = std::max(behind, *there);
     }
-    left += duration(walk.slot, op, position);
+    const std::int64_t left = behind + duration(walk.slot, op, position);
     if (stream == of_kernels) left_[walk.slot][position] = left;
-    if (program.kind[op.value] == OpKind::recv)
-      walk.from_start[stream][position] = left - duration(walk.slot, op, position);
+    if (program.kind[op.value] == OpKind::recv) walk.behind_receive[stream][position] = behind;
     walk.later[stream] = left;
     for (const OpId earlier : program.dependencies(op))
       walk.behind[earlier.value] = std::max(walk.behind[earlier.value], left);
@@ -80,7 +79,7 @@ class LeastLeft {
     return true;
   }
 
-  // What follows the end of the message there: 0 where another slot receives it.
+  // Time behind the end of the message at its receiver: 0 where another slot receives it.
   std::optional<std::int64_t> at_receiver(const Walk& walk, OpId op, std::uint32_t position) const {
     const System& system = input_.system;
     const Stream sends = program_of(walk.slot).stream[op.value];
@@ -94,7 +93,7 @@ class LeastLeft {
     if (system.slots[receiver].peer[stream] != channel) return 0;
     const std::vector<OpId>& order = index_of(receiver).order[stream];
     if (position >= order.size()) return 0;
-    if (order[position].value >= other.next) return other.from_start[stream][position];
+    if (order[position].value >= other.next) return other.behind_receive[stream][position];
     return std::nullopt;
   }
 

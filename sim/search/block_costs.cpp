@@ -76,6 +76,11 @@ bool of_a_block(const Program& program, std::uint32_t op) {
   return program.action[op] < Action::send && program.subject[op] != Program::no_subject;
 }
 
+bool is_of_experts(const Program& program, const Site& site) {
+  return site.bucket < program.parameter_buckets.size() &&
+         program.parameter_buckets[site.bucket].of_experts;
+}
+
 // A pass of a block: a run of operators.
 struct PassRun {
   BlockPlace place = BlockPlace::input;
@@ -136,9 +141,7 @@ class WholeUnits {
   };
 
   Unit& unit_of(const Site& site) {
-    const bool of_experts = site.bucket < program_.parameter_buckets.size() &&
-                            program_.parameter_buckets[site.bucket].of_experts;
-    return units_[{site.place, site.layer, of_experts}];
+    return units_[{site.place, site.layer, is_of_experts(program_, site)}];
   }
 
   const Program& program_;
@@ -319,11 +322,9 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
     reader.read(run, costs_of(run.place, run.layer));
   for (const Site& site : program.sites) {
     BlockCosts& block = costs_of(site.place, site.layer);
-    const bool of_experts = site.bucket < program.parameter_buckets.size() &&
-                            program.parameter_buckets[site.bucket].of_experts;
-    (site.tied    ? block.shared
-     : of_experts ? block.expert_parameters
-                  : block.parameters) += site.elements;
+    (site.tied                      ? block.shared
+     : is_of_experts(program, site) ? block.expert_parameters
+                                    : block.parameters) += site.elements;
   }
   const ShardedModel sharded = shard(shorter.model, whole);
   costs.boundary = INT64_MAX;
