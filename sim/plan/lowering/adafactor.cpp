@@ -24,8 +24,7 @@ bool has_short_weights(const Layout& layout) {
 std::int64_t factored_numbers(const ShardedOp& op) {
   const std::int64_t in = op.op->in_features, out = op.op->out_features;
   if (op.adapter) {
-    // Of A narrow x in, of B out x rank.
-    const std::int64_t narrow = op.adapter->down.n, rank = op.adapter->up.k;
+    const std::int64_t narrow = op.adapter->narrow, rank = op.adapter->rank;
     const std::int64_t apart = std::max<std::int64_t>(1, narrow / std::max<std::int64_t>(1, rank));
     const std::int64_t factors = (in + rank) * apart + out + rank * apart;
     return factors + op.parameters - in * narrow - rank * out;

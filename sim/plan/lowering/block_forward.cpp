@@ -232,7 +232,7 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
     builder_.writes(out.buffer, Role::output);
   }
   out.ready = emit_.compute(frame, i, products.back(), work.name, Action::forward);
-  if (work.adapter.exists()) tensors_.retain(input.buffer);
+  if (op.adapter) tensors_.retain(input.buffer);
   if (op.gathers_input && !runs_.keeps_gathered_inputs) {
     tensors_.drop(input, Role::input);
   } else {
@@ -240,9 +240,15 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
   }
   emit_.read_weight(frame, i);
   builder_.writes(out.buffer, Role::output);
-  if (frame.ends_in_adapter_of(i)) tensors_.drop(std::exchange(out, {}), Role::output);
-  parts_.adapters.add_output(frame, i, input, out);
-  if (frame.ends_in_adapter_of(i)) return out;
+  const bool ends = frame.ends_in_adapter_of(i);
+  if (ends) tensors_.drop(std::exchange(out, {}), Role::output);
+  if (op.adapter) {
+    TapeValues values{input, out};
+    parts_.tapes.play(frame, i, ends ? op.adapter->forward_to_end : op.adapter->forward,
+                      ends ? work.adapter.forward_to_end : work.adapter.forward, values);
+    out = values[tape_value::output];
+  }
+  if (ends) return out;
   if (work.gather_output != none) return gather_output(frame, i, out);
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }

@@ -144,10 +144,18 @@ Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& g
   if (frame.work->ops[i].sliced_gradient.exists())
     return parts_.sliced.scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
-  const Value adapted = parts_.adapters.backward(frame, i, gradient);
+  const std::optional<LowRankAdapter>& adapter = frame.shape->ops[i].adapter;
+  const AdapterWork& tapes = frame.work->ops[i].adapter;
+  TapeValues values{};
+  values[tape_value::gradient] = gradient;
+  if (adapter) parts_.tapes.play(frame, i, adapter->backward, tapes.backward, values);
   const int products = frame.shape->ops[i].products;
   Value out = product_gradient(frame, i, gradient, products == 1);
-  parts_.adapters.add_gradient(frame, i, adapted, out);
+  if (adapter) {
+    values[tape_value::input] = std::exchange(values[tape_value::input_gradient], out);
+    parts_.tapes.play(frame, i, adapter->add_gradient, tapes.add_gradient, values);
+    out = values[tape_value::input_gradient];
+  }
   if (!scattered) out = sum_gradient(frame, i, out);
   for (int product = 1; product < products; ++product) {
     Value part = product_gradient(frame, i, gradient, product + 1 == products);

@@ -6,16 +6,16 @@
 #include "sim/plan/lowering/context.hpp"
 #include "sim/plan/lowering/expert_places.hpp"
 #include "sim/plan/lowering/experts.hpp"
-#include "sim/plan/lowering/low_rank.hpp"
 #include "sim/plan/lowering/micro_pipeline.hpp"
 #include "sim/plan/lowering/user_buffers.hpp"
+#include "sim/plan/tape/tape_player.hpp"
 
 namespace sim::lowering {
 
 // The parts that have operators of their own.
 struct OperatorParts {
   explicit OperatorParts(BlockTools& tools)
-      : attention{tools}, experts{tools}, user_buffers{tools}, sliced{tools}, adapters{tools} {}
+      : attention{tools}, experts{tools}, user_buffers{tools}, sliced{tools}, tapes{tools} {}
 
   static ExpertPlaces places(const Frame& frame) { return expert_places(*frame.shape); }
 
@@ -23,7 +23,7 @@ struct OperatorParts {
   ExpertPass experts;
   UserBufferLinears user_buffers;
   SlicedLinears sliced;
-  LowRankAdapters adapters;
+  TapePlayer tapes;
 };
 
 class OpInterner : BlockPart {

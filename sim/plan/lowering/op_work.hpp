@@ -8,6 +8,7 @@
 #include "sim/plan/lowering/tensors.hpp"
 #include "sim/plan/sharding/micro_pipeline.hpp"
 #include "sim/plan/sharding/user_buffers.hpp"
+#include "sim/plan/tape/tape_work.hpp"
 
 namespace sim::lowering {
 
@@ -45,20 +46,9 @@ struct ExpertWork {
   std::uint32_t counts_name = 0, exchange_counts = none, kept = none;
 };
 
-// The low-rank adapter of a linear.
+// AdapterWork is that of the tapes of LowRankAdapter.
 struct AdapterWork {
-  std::uint32_t name = 0, exchange_name = 0;
-  std::uint32_t down = none, up = none, scale = none, add = none;
-  std::uint32_t drop = none, drop_gradient = none;
-  std::uint32_t up_gradient = none, down_gradient = none, add_gradient = none;
-  std::uint32_t up_weight = none, down_weight = none;
-  std::uint32_t weight_down = none, weight_up = none,
-                weight_norm = none;  // Layout::lora_magnitudes
-  std::uint32_t magnitude_gradient = none;
-  std::uint32_t exchange_narrow = none, sum_narrow = none;  // forward; of its gradient
-  std::uint32_t gather = none;                              // outputs, or their gradient
-  std::uint32_t sum_up = none, sum_down = none;             // weight gradients, over expert ranks
-  bool exists() const { return down != none; }
+  TapeWork forward, forward_to_end, backward, add_gradient;
 };
 
 // Interned work of an operator of a distinct block.

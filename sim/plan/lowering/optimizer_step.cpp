@@ -247,7 +247,7 @@ int OptimizerStep::trained_tensors() const {
   for (const StageBlock& block : context_.blocks)
     for (const ShardedOp& op : model_.blocks[block.shape].ops) {
       if (op.parameters + op.tied_parameters == 0 || op.op->shares_with >= 0) continue;
-      const std::int64_t apart = op.adapter ? op.adapter->down.n / op.adapter->up.k : 0;
+      const std::int64_t apart = op.adapter ? op.adapter->narrow / op.adapter->rank : 0;
       const auto whole = std::max<std::size_t>(1, op.weight_gradient_apart.size());
       const int factors = layout_.lora_magnitudes ? 3 : 2;
       tensors += apart > 0 ? factors * apart : static_cast<std::int64_t>(whole);

@@ -1,26 +1,20 @@
 #include "sim/plan/sharding/low_rank.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
 
 #include "sim/base/rounding.hpp"
-#include "sim/plan/sharding/eight_bit.hpp"
+#include "sim/plan/sharding/adapter_tapes.hpp"
+#include "sim/plan/sharding/frozen_weights.hpp"
 #include "sim/plan/sharding/selective_operators.hpp"
 
 namespace sim {
 namespace {
 
-Kernel pass(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
-  return memory_kernel(OpKind::elementwise, region, op,
-                       static_cast<double>(passes) * static_cast<double>(tensor.count()));
-}
-
 // Factors are fp32 under autocast: the input is cast to fp32 and back, its gradient, too, and the
 // factors to 16 bits; backward their gradients to fp32. Per linear, in 16-bit passes of the input:
 // 1 + 2, 2 + 1 (PEFT at 00336949, tuners/lora/layer.py, _cast_input_dtype; tuners/tuners_utils.py,
 // cast_adapter_dtype).
-void cast_in_adapter(LowRankAdapter& adapter, Bytes input, int apart) {
+void cast_in_adapter(AdapterKernels& adapter, Bytes input, int apart) {
   constexpr int passes = 6, launches = 4;
   for (std::optional<Kernel>* kernel : {&adapter.add, &adapter.add_gradient}) {
     if (!*kernel) continue;  // the operation fuser's adapters are not cast
@@ -46,10 +40,10 @@ bool adds_in_products(const Region& region) {
 
 // Reads what it drops, writes it and a mask: a byte of each element (torch, native_dropout), or a
 // bit (Transformer Engine, csrc/extensions/dropout.cpp).
-void drop_inputs(const Region& region, const ModelOp& op, Bytes input, LowRankAdapter& adapter) {
+void drop_inputs(const Region& region, const ModelOp& op, Bytes input, AdapterKernels& adapter) {
   const std::int64_t elements = input.count() / region.element;
   adapter.mask = Bytes{adds_in_products(region) ? (elements + 7) / 8 : elements};
-  adapter.drop = pass(region, op, input, 2);
+  adapter.drop = elementwise_passes(region, op, input, 2);
   adapter.drop->bytes += adapter.mask;
   adapter.drop_gradient = adapter.drop;
 }
@@ -66,7 +60,7 @@ void drop_inputs(const Region& region, const ModelOp& op, Bytes input, LowRankAd
 //   backward: casts 2 + 4, 3 (4 + 2), products 3 (4 + 4), gradients of m 2 (6 + 4) and their sums
 //   2 4, the sum of gradients of W x 6.
 void scale_by_magnitudes(const Region& region, const ShardedOp& to, int apart,
-                         LowRankAdapter& adapter) {
+                         AdapterKernels& adapter) {
   const ModelOp& op = *to.op;
   const DType dtype = region.layout->activation_dtype;
   const std::int64_t rank = region.layout->lora_rank, in = op.in_features, out = op.out_features;
@@ -79,12 +73,14 @@ void scale_by_magnitudes(const Region& region, const ShardedOp& to, int apart,
                                : kept == FrozenFormat::nf4 ? 3
                                                            : 0;
   const std::int64_t of_weight = full ? 36 : 12 + widened;
-  adapter.weight_norm = pass(region, op, Bytes{in * out * of_weight + in * in * 10 * apart}, 1);
+  adapter.weight_norm =
+      elementwise_passes(region, op, Bytes{in * out * of_weight + in * in * 10 * apart}, 1);
   adapter.weight_norm->launches = (full ? 8 : 7) * apart;
   const std::int64_t outputs = to.whole_output.count() / region.element;
   adapter.add->bytes = Bytes{outputs * (48 - 2 * region.element)};
   adapter.add->launches = 5;
-  adapter.magnitude_gradient = pass(region, op, Bytes{outputs}, 82 - 2 * region.element);
+  adapter.magnitude_gradient =
+      elementwise_passes(region, op, Bytes{outputs}, 82 - 2 * region.element);
   adapter.magnitude_gradient->launches = 11 * apart;
   adapter.mixed = to.whole_output * 2;
   adapter.matrices = Bytes{in * out / apart * (full ? 4 * 4 : 4 * region.element)};
@@ -95,7 +91,7 @@ void scale_by_magnitudes(const Region& region, const ShardedOp& to, int apart,
 // its inputs; of B always a part of the outputs.
 // `apart`: linears that are one here, each with an adapter of its own (Hugging Face PEFT,
 // tuners/lora/layer.py, Linear.forward).
-LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) {
+AdapterKernels adapter_of(const Region& region, const ShardedOp& to, int apart) {
   const ModelOp& op = *to.op;
   const std::int64_t t = region.tensor, rank = region.layout->lora_rank;
   const bool row = op.split == TensorSplit::row;
@@ -109,7 +105,7 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   };
   const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const int touches = region.model->execution.adds_gradients ? 1 : 2;
-  LowRankAdapter adapter;
+  AdapterKernels adapter;
   adapter.narrow = bytes(rank * apart);
   adapter.down = gemm(dtype, {tokens, narrow, in}, bytes(narrow));
   adapter.up = gemm(dtype, {tokens, out, rank}, bytes(out));
@@ -118,9 +114,9 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
   if (adds_in_products(region)) {
     adapter.up.bytes += bytes(out);
   } else {
-    adapter.scale = pass(region, op, bytes(out), 2);
-    adapter.add = pass(region, op, row ? to.output : to.whole_output, 3);
-    adapter.add_gradient = pass(region, op, bytes(in), 3 * apart);
+    adapter.scale = elementwise_passes(region, op, bytes(out), 2);
+    adapter.add = elementwise_passes(region, op, row ? to.output : to.whole_output, 3);
+    adapter.add_gradient = elementwise_passes(region, op, bytes(in), 3 * apart);
   }
   if (region.layout->lora_dropout > 0) drop_inputs(region, op, bytes(in * apart), adapter);
   adapter.up_weight = gradient_gemm(dtype, {out, rank, tokens}, written * (out * rank * touches));
@@ -147,7 +143,7 @@ LowRankAdapter adapter_of(const Region& region, const ShardedOp& to, int apart) 
 // tokens and adds it to the others (Megatron-Bridge at 067f987d, peft/utils.py,
 // GroupedExpertLinearAdapter.forward: narrow, cat, grouped_mm). A loop over experts where 16 bytes
 // do not divide a dimension (_can_use_grouped_mm).
-LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
+AdapterKernels adapters_of_experts(const Region& region, const ShardedOp& to) {
   const ModelOp& op = *to.op;
   const std::int64_t rank = region.layout->lora_rank, experts = region.experts;
   const std::int64_t in = op.in_features, out = op.out_features;
@@ -158,7 +154,7 @@ LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
   };
   const Bytes written{bytes_of(written_gradient_dtype(*region.model, *region.layout))};
   const Bytes weights = written * (2 * rank * experts);
-  LowRankAdapter adapter;
+  AdapterKernels adapter;
   adapter.narrow = bytes(rank);
   adapter.down = gemm(dtype, {rows, rank, in}, bytes(rank), experts);
   adapter.up = gemm(dtype, {rows, out, rank}, bytes(out), experts);
@@ -172,9 +168,9 @@ LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
                            &adapter.up_weight, &adapter.down_weight})
       kernel->launches = 1;
   const int parts = static_cast<int>(experts);
-  adapter.scale = pass(region, op, bytes(out), 2);
-  adapter.add = pass(region, op, bytes(out), 3);
-  adapter.add_gradient = pass(region, op, bytes(in), 3);
+  adapter.scale = elementwise_passes(region, op, bytes(out), 2);
+  adapter.add = elementwise_passes(region, op, bytes(out), 3);
+  adapter.add_gradient = elementwise_passes(region, op, bytes(in), 3);
   if (region.layout->lora_dropout > 0) drop_inputs(region, op, bytes(in), adapter);
   if (parts > 1) {
     adapter.add->bytes += bytes(in) * 2;
@@ -187,8 +183,8 @@ LowRankAdapter adapters_of_experts(const Region& region, const ShardedOp& to) {
 }
 
 // One that all experts share has the gradients of its own tokens on each rank.
-LowRankAdapter shared_adapter(const Region& region, const ShardedOp& to) {
-  LowRankAdapter adapter = adapter_of(region, to, 1);
+AdapterKernels shared_adapter(const Region& region, const ShardedOp& to) {
+  AdapterKernels adapter = adapter_of(region, to, 1);
   if (region.layout->expert_parallel == 1) return adapter;
   const std::int64_t each = std::int64_t{region.layout->lora_rank} * region.element;
   adapter.up_sum = Bytes{each * to.op->out_features};
@@ -200,89 +196,6 @@ int linears_apart(const Model& model, const Block& block, const ModelOp& op) {
   if (!model.execution.separate_products) return 1;
   const auto i = static_cast<std::size_t>(&op - block.ops.data());
   return static_cast<int>(products_of(block, i, model.attention).size());
-}
-
-// LLM.int8 (bitsandbytes at 95f9af30, autograd/_functions.py, MatMul8bitLt; backends/cuda/ops.py,
-// int8_vectorwise_quant, int8_mm_dequant; backends/default/ops.py, int8_mixed_scaled_mm).
-// The input: cast to fp16 (2 + 2 bytes), its magnitudes (2 + 2), which are outliers (2 + 1),
-// whether there are any (1), in which features (1), 8 bits and a scale for each row (2 + 1).
-Kernel quantize_input(const Region& region, const ModelOp& op, Bytes input, int apart) {
-  const bool half = region.layout->activation_dtype == DType::fp16;
-  const std::int64_t elements = input.count() / region.element;
-  Kernel kernel = pass(region, op, Bytes{elements * apart}, half ? 12 : 14 + region.element);
-  kernel.launches = (half ? 9 : 10) * apart;
-  return kernel;
-}
-
-// Tensor cores multiply 8 bits at twice the rate of 16: a product of half the depth in 16 bits
-// takes the same time and reads the same bytes. It writes 32 bits, which a kernel turns into fp16,
-// and another one into the format of activations. Features with outliers: gathered, of the weight
-// turned into 16 bits, and added by a product in 16 bits.
-std::vector<Kernel> int8_product(const Region& region, const ModelOp& op, const Kernel& product) {
-  const DType dtype = region.layout->activation_dtype;
-  const std::int64_t result = product.m * product.n;
-  const bool half = dtype == DType::fp16;
-  std::vector<Kernel> kernels{
-      gemm(dtype, {product.m, product.n, (product.k + 1) / 2}, Bytes{4 * result})};
-  Kernel dequantize = pass(region, op, Bytes{result}, 4 + 2 + (half ? 0 : 2 + region.element));
-  dequantize.launches = half ? 1 : 2;
-  kernels.push_back(dequantize);
-  const auto outliers = static_cast<std::int64_t>(
-      std::ceil(region.layout->outlier_share * static_cast<double>(product.k)));
-  if (outliers == 0) return kernels;
-  Kernel gather = pass(region, op, Bytes{outliers}, 1);
-  gather.bytes = Bytes{outliers * (product.m * 2 * region.element +
-                                   product.n * (1 + 1 + 1 + 4 + 4 + region.element))};
-  gather.launches = 4;
-  kernels.push_back(gather);
-  kernels.push_back(
-      gemm(dtype, {product.m, product.n, outliers}, Bytes{2 * result * region.element}));
-  return kernels;
-}
-
-// For the input gradient: a cast (1 + 2 bytes), a product with the scales in place (2 + 2). The
-// input stays referenced, though no gradient needs it (ctx.tensors).
-void keep_in_int8(const Region& region, int apart, ShardedOp& to) {
-  to.encode_input = quantize_input(region, *to.op, to.whole_input, apart);
-  const std::vector<Kernel> products =
-      to.forward_apart.empty() ? std::vector{*to.forward} : to.forward_apart;
-  if (to.forward_apart.empty()) to.input_gradient_apart = {*to.input_gradient};
-  to.forward_apart.clear();
-  for (const Kernel& product : products)
-    std::ranges::move(int8_product(region, *to.op, product), std::back_inserter(to.forward_apart));
-  Kernel dequantize =
-      memory_kernel(OpKind::elementwise, region, *to.op,
-                    static_cast<double>(to.frozen_parameters) * (1 + 3 * region.element));
-  dequantize.launches = 2 * apart;
-  to.encode_saved_weight = dequantize;
-  to.encodes_weight_each_time = true;
-  to.saved = to.whole_input;
-}
-
-// A kernel reads 4 bits and writes 16, before the forward product and before the input gradient.
-void keep_in_nf4(const Region& region, ShardedOp& to) {
-  const std::int64_t elements = to.frozen_parameters;
-  Kernel dequantize = memory_kernel(OpKind::elementwise, region, *to.op,
-                                    static_cast<double>(elements) * (nf4_bytes + region.element));
-  to.encode_weight = to.encode_saved_weight = dequantize;
-  to.encodes_weight_each_time = true;
-}
-
-// Weights in the format of the products: nothing changes them, so none is cast in a step
-// (Transformer Engine, fp8_model_init; pytorch/tensor/float8_tensor.py, update_usage, which keeps a
-// transpose until the data change). FrozenOrders::transposed: one kernel for each input gradient.
-void keep_in_format_of_products(const Region& region, ShardedOp& to) {
-  to.encode_weight.reset();
-  if (region.layout->frozen_orders != FrozenOrders::transposed) return;
-  Kernel transpose = memory_kernel(OpKind::elementwise, region, *to.op,
-                                   2 * static_cast<double>(to.encoded_elements));
-  to.encode_saved_weight = transpose;
-  to.encodes_weight_each_time = true;
-}
-
-bool holds_format_of_products(const Region& region, const ShardedOp& op) {
-  return op.encoded_elements > 0 && stores_format_of_products(*op.op, *region.layout) &&
-         !op.encodes_weight_each_time;
 }
 
 }  // namespace
@@ -353,25 +266,19 @@ void freeze(const Region& region, const Block& block, ShardedOp& to) {
   to.encode_saved.reset();
   to.backward.reset();
   to.saved = {};  // its input was for the weight gradient
-  if (region.layout->frozen_format == FrozenFormat::nf4 && is_linear_of_layer(op))
-    keep_in_nf4(region, to);
-  if (region.layout->frozen_format == FrozenFormat::int8 && is_linear_of_layer(op))
-    keep_in_int8(region, linears_apart(*region.model, block, op), to);
-  if (holds_format_of_products(region, to)) keep_in_format_of_products(region, to);
+  const int apart = linears_apart(*region.model, block, op);
+  keep_frozen(region, apart, to);
   if (!has_adapter(block, op, *region.layout)) return;
-  if (op.experts == 0)
-    to.adapter = adapter_of(region, to, linears_apart(*region.model, block, op));
-  else
-    to.adapter = region.layout->expert_adapters == ExpertAdapters::each
-                     ? adapters_of_experts(region, to)
-                     : shared_adapter(region, to);
+  const bool each = region.layout->expert_adapters == ExpertAdapters::each;
+  to.adapter = taped(region, to,
+                     op.experts == 0 ? adapter_of(region, to, apart)
+                     : each          ? adapters_of_experts(region, to)
+                                     : shared_adapter(region, to));
   to.parameters = to.adapter->parameters;
   // Each linear keeps its own cast of the input.
-  const int copies = casts_around_adapters(region) && op.experts == 0
-                         ? linears_apart(*region.model, block, op)
-                         : 1;
-  to.saved = to.whole_input * copies + to.adapter->narrow + to.adapter->mask + to.adapter->mixed;
-  if (!to.adapter->add_gradient) to.input_gradient->bytes += to.whole_input;
+  const int copies = casts_around_adapters(region) && op.experts == 0 ? apart : 1;
+  to.saved = to.whole_input * copies + to.adapter->kept;
+  if (to.adapter->adds_in_product) to.input_gradient->bytes += to.whole_input;
 }
 
 }  // namespace sim

@@ -56,6 +56,8 @@ std::int64_t tokens_of(const Region& region, const ModelOp& op);
 std::int64_t sequence_tokens_of(const Region& region, const ModelOp& op);
 
 Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, double bytes);
+// Reads and writes of a tensor by element-wise kernels, `passes` in all.
+Kernel elementwise_passes(const Region& region, const ModelOp& op, Bytes tensor, int passes);
 
 // Convention: forward C[tokens, out] = X[tokens, in] W; input gradient [tokens, in] over k = out;
 // weight gradient [out, in] over k = tokens, added to what earlier micro-batches left there.

@@ -35,6 +35,11 @@ Kernel memory_kernel(OpKind kind, const Region& region, const ModelOp& op, doubl
   return kernel;
 }
 
+Kernel elementwise_passes(const Region& region, const ModelOp& op, Bytes tensor, int passes) {
+  return memory_kernel(OpKind::elementwise, region, op,
+                       static_cast<double>(passes) * static_cast<double>(tensor.count()));
+}
+
 Bytes operands_of(const Kernel& product) {
   const std::int64_t elements = (product.m * product.k + product.k * product.n) * product.batch;
   return bytes_from(static_cast<double>(elements) * operand_bytes_of(product.dtype));

@@ -14,6 +14,7 @@
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/sharding/recomputed_modules.hpp"
+#include "sim/plan/tape/tape.hpp"
 #include "sim/program/program.hpp"
 
 namespace sim {
@@ -68,25 +69,17 @@ struct SlicedPass {
   bool gathers() const { return place.has_value(); }
 };
 
-// The low-rank adapter of a linear (low_rank.hpp): x A, of `narrow` bytes for all tokens, times B.
+// LowRankAdapter stands beside a linear (low_rank.hpp): x A B. Its tapes find the input of the
+// linear for all tokens, which they let go of, and its output, to which they add.
 struct LowRankAdapter {
-  Kernel down, up, up_gradient, down_gradient;
-  // The last two: to the output of the linear, and to the gradient of its input. Absent: the
-  // products do it (Execution::operation_fuser).
-  std::optional<Kernel> scale, add, add_gradient;
-  std::optional<Kernel> drop, drop_gradient;  // Layout::lora_dropout
-  Bytes mask{};                               // of it
-  Kernel up_weight, down_weight;              // of B and of A
-  // Layout::lora_magnitudes: B A as a matrix, the norms of the weight with it, and what gradients
-  // of magnitudes and of the frozen product take; the outputs that they need.
-  std::optional<Kernel> weight_down, weight_up, weight_norm, magnitude_gradient;
-  Bytes mixed{}, matrices{};  // and what the norms take of the largest weight
-  Bytes narrow{};
-  bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
-  Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
-  // Of an adapter that experts of several ranks share: its gradients, summed over them in every
-  // micro-batch; 0: they are not.
-  Bytes up_sum{}, down_sum{};
+  Tape forward;
+  Tape forward_to_end;  // of the last linear that runs again: without the second product
+  // Both gradients of parameters; tape_value::input_gradient is what they make of the input, which
+  // add_gradient adds to that of the linear.
+  Tape backward, add_gradient;
+  bool adds_in_product = false;  // Execution::operation_fuser: the product of the linear adds it
+  Bytes kept{};                  // for the backward pass, beside the input
+  std::int64_t narrow = 0, rank = 0;  // A is narrow x in, B is out x rank
   std::int64_t parameters = 0;
 };
 
