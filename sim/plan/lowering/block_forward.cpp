@@ -244,9 +244,8 @@ Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
   if (ends) tensors_.drop(std::exchange(out, {}), Role::output);
   if (op.adapter) {
     TapeValues values{input, out};
-    parts_.tapes.play(frame, i, ends ? op.adapter->forward_to_end : op.adapter->forward,
-                      ends ? work.adapter.forward_to_end : work.adapter.forward, values);
-    out = values[tape_value::output];
+    out = parts_.tapes.play(frame, i, ends ? op.adapter->forward_to_end : op.adapter->forward,
+                            values);
   }
   if (ends) return out;
   if (work.gather_output != none) return gather_output(frame, i, out);

@@ -1,5 +1,5 @@
 // A router scores its tokens and hands them on; what it keeps is the choice. Experts weigh what
-// they make by it. The way of tokens between them: token_exchange.cpp.
+// they make by it. The ways of tokens between them are tapes (sharding/token_ways.cpp).
 #include "sim/plan/lowering/experts.hpp"
 
 #include <algorithm>
@@ -32,8 +32,7 @@ Value ExpertPass::forward_router(Frame& frame, std::size_t i, Value x) {
   tensors_.read(x, Role::input);
   emit_.read_weight(frame, i);
   builder_.writes(scores.buffer, Role::output);
-  const OpId chosen =
-      emit_.compute(frame, i, work.experts.choose, work.experts.choose_name, Action::choose);
+  const OpId chosen = emit_.compute(frame, i, work.choose, work.choose_name, Action::choose);
   tensors_.drop(scores, Role::input);
   BufferId choice = tensors_.allocate_buffer(op.saved - x.bytes);
   builder_.writes(choice, Role::saved);
@@ -61,8 +60,7 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
   tensors_.wait_for(gradient);
   tensors_.wait_for(choice_gradient_);
   const Value scores = tensors_.allocate(op.whole_output);
-  emit_.compute(frame, i, work.experts.choose_backward, work.experts.choose_name,
-                Action::choose_backward);
+  emit_.compute(frame, i, work.choose_backward, work.choose_name, Action::choose_backward);
   tensors_.release(saved.extra, Role::saved);
   tensors_.drop(std::exchange(choice_gradient_, {}), Role::choice_gradient);
   builder_.writes(scores.buffer, Role::input_gradient);
@@ -118,6 +116,58 @@ void ExpertPass::weigh_choices_backward(const Frame& frame, std::size_t i) {
   choice_gradient_.ready = builder_.last(Stream::compute);
   tensors_.release(saved.weights, Role::choice_weights);
   builder_.writes(choice_gradient_.buffer, Role::choice_gradient);
+}
+
+// Recomputation by operators keeps what exchanges have brought.
+const TokenWays& ExpertPass::ways(const Frame& frame, std::size_t i) {
+  const ShardedOp& op = frame.shape->ops[i];
+  return frame.pass == Pass::recompute && op.ways_again ? *op.ways_again : *op.ways;
+}
+
+Value ExpertPass::play(Frame& frame, std::size_t i, const Tape& tape, const Value& x) {
+  if (tape.steps.empty()) return x;
+  Value& choices = frame.pass == Pass::backward ? choice_gradient_ : choice_weights_;
+  TapeValues values{x};
+  values[tape_value::choices] = choices;
+  values[tape_value::chosen].ready = chosen_;
+  const Value result = tapes_.play(frame, i, tape, values);
+  choices = values[tape_value::choices];
+  return result;
+}
+
+Value ExpertPass::send_to_experts(Frame& frame, std::size_t i, const Value& x) {
+  return arrive_at_experts(frame, i, exchange_to_experts(frame, i, leave_for_experts(frame, i, x)));
+}
+
+Value ExpertPass::leave_for_experts(Frame& frame, std::size_t i, const Value& x) {
+  if (frame.shape->ops[i].op->kind == ModelOpKind::dispatch)
+    chosen_ = builder_.last(Stream::compute);
+  return play(frame, i, ways(frame, i).to.leave, x);
+}
+
+Value ExpertPass::exchange_to_experts(Frame& frame, std::size_t i, const Value& x) {
+  return play(frame, i, ways(frame, i).to.exchange, x);
+}
+
+Value ExpertPass::arrive_at_experts(Frame& frame, std::size_t i, const Value& x) {
+  return play(frame, i, ways(frame, i).to.arrive, x);
+}
+
+// Forward of combine, backward of dispatch.
+Value ExpertPass::bring_from_experts(Frame& frame, std::size_t i, const Value& x) {
+  return arrive_from_experts(frame, i, exchange_from_experts(frame, i, leave_experts(frame, i, x)));
+}
+
+Value ExpertPass::leave_experts(Frame& frame, std::size_t i, const Value& x) {
+  return play(frame, i, ways(frame, i).from.leave, x);
+}
+
+Value ExpertPass::exchange_from_experts(Frame& frame, std::size_t i, const Value& x) {
+  return play(frame, i, ways(frame, i).from.exchange, x);
+}
+
+Value ExpertPass::arrive_from_experts(Frame& frame, std::size_t i, const Value& x) {
+  return play(frame, i, ways(frame, i).from.arrive, x);
 }
 
 }  // namespace sim::lowering

@@ -109,7 +109,8 @@ Value SlicedLinears::multiply_gathered(const Frame& frame, std::size_t i, const 
     OpId& last = behind[static_cast<std::size_t>(slice % micro_pipeline_streams)];
     if (slice > 0) {
       if (last.value != none) builder_.wait(Stream::tensor_comm, last);
-      const OpId came = emit_.in_buffers(frame, i, work.pull, gather_name, Action::pull_slice);
+      const OpId came = emit_.collective_on(Stream::tensor_comm, frame, i, work.pull, gather_name,
+                                            Action::pull_slice);
       builder_.reads(symmetric_memory_, Role::input);
       builder_.writes(whole.buffer, Role::output, part);
       builder_.wait(Stream::compute, came);
@@ -138,7 +139,8 @@ Value SlicedLinears::multiply_scattered(Frame& frame, std::size_t i, const Slice
   };
   const auto take = [&](int slice, OpId behind) {
     builder_.wait(Stream::tensor_comm, behind);
-    const OpId came = emit_.in_buffers(frame, i, work.pull, sum_name, Action::pull_slice);
+    const OpId came =
+        emit_.collective_on(Stream::tensor_comm, frame, i, work.pull, sum_name, Action::pull_slice);
     builder_.reads(symmetric_memory_, Role::input, half_of(slice));
     builder_.writes(slices.buffer, Role::output, static_cast<std::int16_t>(slice));
     taken[static_cast<std::size_t>(half_of(slice))] = came;

@@ -30,12 +30,11 @@ OpId OpEmitter::tensor_collective(const Frame& frame, std::size_t i, std::uint32
 }
 
 // Unlike tensor_collective(), it waits for nothing but what the caller has said.
-OpId OpEmitter::in_buffers(const Frame& frame, std::size_t i, std::uint32_t work,
-                           std::uint32_t name, Action action) {
+OpId OpEmitter::collective_on(Stream stream, const Frame& frame, std::size_t i, std::uint32_t work,
+                              std::uint32_t name, Action action) {
   OpLabel label = frame.label;
   label.name = name;
-  return builder_.add_collective(work, Stream::tensor_comm, frame.pass, label,
-                                 {action, site(frame, i)});
+  return builder_.add_collective(work, stream, frame.pass, label, {action, site(frame, i)});
 }
 
 void OpEmitter::read_weight(const Frame& frame, std::size_t i) {

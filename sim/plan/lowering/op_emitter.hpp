@@ -15,8 +15,8 @@ class OpEmitter : StagePart {
                Action action);
   OpId tensor_collective(const Frame& frame, std::size_t i, std::uint32_t work, std::uint32_t name,
                          Action action);
-  OpId in_buffers(const Frame& frame, std::size_t i, std::uint32_t work, std::uint32_t name,
-                  Action action);
+  OpId collective_on(Stream stream, const Frame& frame, std::size_t i, std::uint32_t work,
+                     std::uint32_t name, Action action);
   // Of the operator added last.
   void read_weight(const Frame& frame, std::size_t i);
   void reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,

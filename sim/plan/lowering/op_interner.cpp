@@ -93,13 +93,11 @@ void OpInterner::intern_op(const ShardedOp& op, const OpWork* first, OpWork& wor
   else if (op.forward_part)
     parts_.user_buffers.intern_user_buffers(op, work.buffers);
   if (op.sliced_forward) parts_.sliced.intern_slices(op, work);
-  if (op.adapter)
-    work.adapter = {.forward = interned(builder_, op.adapter->forward, name),
-                    .forward_to_end = interned(builder_, op.adapter->forward_to_end, name),
-                    .backward = interned(builder_, op.adapter->backward, name),
-                    .add_gradient = interned(builder_, op.adapter->add_gradient, name)};
   if (op.context) parts_.attention.intern_context(op, work.context);
-  if (op.experts || op.choose) parts_.experts.intern_experts(op, work.experts);
+  parts_.tapes.intern_tapes(op);
+  work.choose = interned(builder_, op.choose);
+  work.choose_backward = interned(builder_, op.choose_backward);
+  if (op.choose) work.choose_name = builder_.name(name + ".choose");
 }
 
 void OpInterner::intern_products(const ShardedOp& op, OpWork& work) {

@@ -15,15 +15,15 @@ namespace sim::lowering {
 // The parts that have operators of their own.
 struct OperatorParts {
   explicit OperatorParts(BlockTools& tools)
-      : attention{tools}, experts{tools}, user_buffers{tools}, sliced{tools}, tapes{tools} {}
+      : tapes{tools}, attention{tools}, experts{tools, tapes}, user_buffers{tools}, sliced{tools} {}
 
   static ExpertPlaces places(const Frame& frame) { return expert_places(*frame.shape); }
 
+  TapePlayer tapes;
   ContextParallelAttention attention;
   ExpertPass experts;
   UserBufferLinears user_buffers;
   SlicedLinears sliced;
-  TapePlayer tapes;
 };
 
 class OpInterner : BlockPart {

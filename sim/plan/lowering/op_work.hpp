@@ -8,7 +8,6 @@
 #include "sim/plan/lowering/tensors.hpp"
 #include "sim/plan/sharding/micro_pipeline.hpp"
 #include "sim/plan/sharding/user_buffers.hpp"
-#include "sim/plan/tape/tape_work.hpp"
 
 namespace sim::lowering {
 
@@ -30,25 +29,6 @@ struct ContextWork {
   Heads made;                // of what it makes
   bool by_heads() const { return !parts.empty(); }
   bool exists() const { return exchange_name != none; }
-};
-
-// Of routers, and of the exchange of tokens.
-struct ExpertWork {
-  std::uint32_t choose_name = 0, choose = none, choose_backward = none;
-  std::uint32_t move_name = 0, permute = none, unpermute = none, sort = none;
-  std::uint32_t exchange_name = 0, exchange = none, exchange_weights = none;
-  std::uint32_t gather_name = 0, scatter_name = 0, gather = none, scatter = none;
-  std::uint32_t gather_weights = none, scatter_weights = none;
-  // The way back of allgather and of fused dispatchers; of alltoall, exchange goes both ways.
-  std::uint32_t exchange_back = none, exchange_back_name = 0, exchange_weights_back = none;
-  std::uint32_t gather_map = none;  // hybridep
-  // Of weighs_at_origin(): the exchange of counts; what stands for an exchange that was kept.
-  std::uint32_t counts_name = 0, exchange_counts = none, kept = none;
-};
-
-// AdapterWork is that of the tapes of LowRankAdapter.
-struct AdapterWork {
-  TapeWork forward, forward_to_end, backward, add_gradient;
 };
 
 // Interned work of an operator of a distinct block.
@@ -73,10 +53,9 @@ struct OpWork {
   std::uint32_t add_products = none;
   UserBufferWork buffers;
   SlicedWork sliced_forward, sliced_again, sliced_gradient;
-  AdapterWork adapter;
   std::uint32_t transpose_gradient = none;
   ContextWork context;
-  ExpertWork experts;
+  std::uint32_t choose_name = 0, choose = none, choose_backward = none;  // router
   // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
   // stands behind its backward pass.
   bool begins_branch = false;

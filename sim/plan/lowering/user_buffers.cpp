@@ -47,8 +47,8 @@ Value UserBufferLinears::forward_exchanged(Frame& frame, std::size_t i, Value x)
   for (std::int16_t part = 0; part < op.forward_parts; ++part) {
     const OpId here = arrived;
     if (part + 1 < op.forward_parts) {
-      arrived = emit_.in_buffers(frame, i, work.buffers.exchange_input, work.gather_name,
-                                 Action::exchange_part);
+      arrived = emit_.collective_on(Stream::tensor_comm, frame, i, work.buffers.exchange_input,
+                                    work.gather_name, Action::exchange_part);
       builder_.reads(part == 0 ? x.buffer : whole.buffer, Role::input,
                      part == 0 ? BufferUse::whole : part);
       builder_.writes(whole.buffer, Role::output, static_cast<std::int16_t>(part + 1));
@@ -88,9 +88,9 @@ Value UserBufferLinears::forward_scattered(Frame& frame, std::size_t i, Value x)
     emit_.read_weight(frame, i);
     builder_.writes(partial.buffer, Role::output, part);
     builder_.wait(Stream::tensor_comm, made);
-    out.ready =
-        emit_.in_buffers(frame, i, last ? work.buffers.scatter_last : work.buffers.scatter_part,
-                         work.sum_name, Action::scatter_part);
+    out.ready = emit_.collective_on(Stream::tensor_comm, frame, i,
+                                    last ? work.buffers.scatter_last : work.buffers.scatter_part,
+                                    work.sum_name, Action::scatter_part);
     builder_.reads(partial.buffer, Role::input, part);
     builder_.writes(out.buffer, Role::output);
   }
@@ -138,8 +138,8 @@ Value UserBufferLinears::backward_exchanged(Frame& frame, std::size_t i, Value& 
   for (std::int16_t part = 0; part < slices; ++part) {
     const OpId here = arrived;
     if (part + 1 < slices) {
-      arrived = emit_.in_buffers(frame, i, work.buffers.exchange_gradient, work.gather_name,
-                                 Action::exchange_part);
+      arrived = emit_.collective_on(Stream::tensor_comm, frame, i, work.buffers.exchange_gradient,
+                                    work.gather_name, Action::exchange_part);
       builder_.reads(whole.buffer, Role::input, part);
       builder_.writes(whole.buffer, Role::output, static_cast<std::int16_t>(part + 1));
     }

@@ -10,16 +10,18 @@ class AdapterTapes {
       : dtype_{region.layout->activation_dtype}, to_{to}, kernels_{kernels} {}
 
   Tape forward(bool to_end) const {
-    Tape tape;
+    Tape tape{.result = tape_value::output};
     if (kernels_.weight_norm) take_norms(tape);
     TapeValue kept = tape_value::input;
     if (kernels_.drop) {
-      kept = tape.tensor(to_.whole_input);
-      run(tape, *kernels_.drop).drops(tape_value::input, Role::input).makes(kept, Role::output);
+      kept = tape.tensor();
+      run(tape, *kernels_.drop)
+          .drops(tape_value::input, Role::input)
+          .makes(kept, Role::output, to_.whole_input);
     }
-    const TapeValue narrow = tape.tensor(kernels_.narrow);
+    const TapeValue narrow = tape.tensor();
     multiply(tape, kernels_.down, {TapeAccess::drop, Role::input, kept})
-        .makes(narrow, Role::output);
+        .makes(narrow, Role::output, kernels_.narrow);
     if (kernels_.gathers_narrow)
       exchange(tape, CollectiveKind::all_gather, kernels_.narrow, narrow);
     if (kernels_.sums_narrow) exchange(tape, CollectiveKind::all_reduce, kernels_.narrow, narrow);
@@ -31,20 +33,20 @@ class AdapterTapes {
   }
 
   Tape backward() const {
-    Tape tape;
+    Tape tape{.result = tape_value::input_gradient};
     const TapeUse gradient{TapeAccess::read, Role::gradient, tape_value::gradient};
     if (kernels_.magnitude_gradient) multiply(tape, *kernels_.magnitude_gradient, gradient);
     const TapeUse scaled{TapeAccess::read, Role::gradient, scaled_gradient(tape)};
-    const TapeUse narrow{TapeAccess::read, Role::gradient, tape.tensor(kernels_.narrow)};
-    multiply(tape, kernels_.up_gradient, scaled).makes(narrow.value, Role::output);
+    const TapeUse narrow{TapeAccess::read, Role::gradient, tape.tensor()};
+    multiply(tape, kernels_.up_gradient, scaled).makes(narrow.value, Role::output, kernels_.narrow);
     if (kernels_.gathers_narrow || kernels_.sums_narrow)
       exchange(tape, CollectiveKind::all_reduce, kernels_.narrow, narrow.value);
     run(tape, kernels_.up_weight)
         .use(TapeAccess::read_kept)
         .use(kernels_.scale ? TapeAccess::drop : TapeAccess::read, Role::gradient, scaled.value);
     finish_gradient(tape, kernels_.up_sum);
-    tape.bytes[tape_value::input_gradient] = to_.whole_input;
-    multiply(tape, kernels_.down_gradient, narrow).makes(tape_value::input_gradient, Role::output);
+    multiply(tape, kernels_.down_gradient, narrow)
+        .makes(tape_value::input_gradient, Role::output, to_.whole_input);
     run(tape, kernels_.down_weight).use(TapeAccess::free_kept).drops(narrow.value, Role::gradient);
     finish_gradient(tape, kernels_.down_sum);
     if (kernels_.drop_gradient)
@@ -54,7 +56,7 @@ class AdapterTapes {
 
   // Where the product of the linear has added it, that one reads it.
   Tape add_gradient() const {
-    Tape tape;
+    Tape tape{.result = tape_value::input_gradient};
     TapeStep& step = kernels_.add_gradient ? run(tape, *kernels_.add_gradient) : tape.behind();
     step.drops(tape_value::input, Role::input);
     if (kernels_.add_gradient) step.writes(tape_value::input_gradient, Role::input_gradient);
@@ -80,13 +82,11 @@ class AdapterTapes {
   void take_norms(Tape& tape) const {
     run(tape, *kernels_.weight_down);
     run(tape, *kernels_.weight_up).reads_weight();
-    run(tape, *kernels_.weight_norm).reads_weight().takes(tape.tensor(kernels_.matrices));
+    run(tape, *kernels_.weight_norm).reads_weight().takes(kernels_.matrices);
   }
 
   // A tensor as large as the output, of all tensor ranks where they are gathered.
-  TapeValue wide(Tape& tape) const {
-    return tape.tensor(gathers() ? kernels_.gathered : to_.whole_output);
-  }
+  Bytes wide() const { return gathers() ? kernels_.gathered : to_.whole_output; }
   bool gathers() const { return kernels_.gathered.count() > 0; }
 
   void add_to_output(Tape& tape, TapeValue narrow) const {
@@ -95,8 +95,8 @@ class AdapterTapes {
       multiply(tape, kernels_.up, factor).writes(tape_value::output, Role::output);
       return;
     }
-    const TapeValue sum = wide(tape);
-    multiply(tape, kernels_.up, factor).makes(sum, Role::output);
+    const TapeValue sum = tape.tensor();
+    multiply(tape, kernels_.up, factor).makes(sum, Role::output, wide());
     if (gathers()) exchange(tape, CollectiveKind::all_gather, kernels_.gathered, sum);
     run(tape, *kernels_.scale).writes(sum, Role::output);
     run(tape, *kernels_.add).drops(sum, Role::input).writes(tape_value::output, Role::output);
@@ -105,10 +105,10 @@ class AdapterTapes {
   // Scaled, where a kernel of its own does that, and of all tensor ranks.
   TapeValue scaled_gradient(Tape& tape) const {
     if (!kernels_.scale) return tape_value::gradient;
-    const TapeValue scaled = wide(tape);
+    const TapeValue scaled = tape.tensor();
     run(tape, *kernels_.scale)
         .reads(tape_value::gradient, Role::gradient)
-        .makes(scaled, Role::output);
+        .makes(scaled, Role::output, wide());
     if (gathers()) exchange(tape, CollectiveKind::all_gather, kernels_.gathered, scaled);
     return scaled;
   }

@@ -16,7 +16,7 @@ namespace sim {
 namespace {
 
 // Of the tokens that a rank holds, one for each choice.
-std::int64_t choices(const Region& region, const ModelOp& op) {
+std::int64_t choices_held(const Region& region, const ModelOp& op) {
   return region.sequence_tokens * op.per_token;
 }
 
@@ -25,11 +25,11 @@ std::int64_t tokens_of(double count) {
 }
 
 std::int64_t tokens_that_come(const Region& region, const ModelOp& op) {
-  return tokens_of(static_cast<double>(choices(region, op)) * region.share->come);
+  return tokens_of(static_cast<double>(choices_held(region, op)) * region.share->come);
 }
 
 std::int64_t tokens_sent(const Region& region, const ModelOp& op) {
-  return tokens_of(static_cast<double>(choices(region, op)) * region.shares->sent);
+  return tokens_of(static_cast<double>(choices_held(region, op)) * region.shares->sent);
 }
 
 std::int64_t experts_held(const Region& region) {
@@ -233,7 +233,7 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   const bool dispatch = op.kind == ModelOpKind::dispatch;
   to.input = dispatch ? own : exchange.gathered;
   to.output = dispatch ? exchange.gathered : own;
-  to.saved = bytes_from(op.saved_fixed_bytes * static_cast<double>(choices(region, op)));
+  to.saved = bytes_from(op.saved_fixed_bytes * static_cast<double>(choices_held(region, op)));
   if (weighs_at_origin(region.model->execution, layout))
     to.saved = to.saved * layout.expert_tensor();
   to.experts = exchange;

@@ -132,6 +132,8 @@ void spread_rows(const Region& region, Kernel& product);
 void hold(const ShardedOp& held, ShardedOp& to);
 void shard_router(const Region& region, const ModelOp& op, ShardedOp& to);
 void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to);
+// token_ways.cpp. REQUIRES: `to.experts` and `to.messages` are what they stay.
+void shard_ways(const Region& region, ShardedOp& to);
 
 // sharding_scratch.cpp
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);

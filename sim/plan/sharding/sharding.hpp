@@ -83,6 +83,17 @@ struct LowRankAdapter {
   std::int64_t parameters = 0;
 };
 
+// TokenWay is a way of tokens between ranks: what comes before their exchange, that, and what comes
+// behind it.
+struct TokenWay {
+  Tape leave, exchange, arrive;
+};
+// TokenWays are those of a dispatch or a combine: to the experts (dispatch forward, combine
+// backward) and from them.
+struct TokenWays {
+  TokenWay to, from;
+};
+
 struct ShardedOp {
   const ModelOp* op = nullptr;
   // Absent: no kernel runs. A linear has `forward`, `input_gradient` and `weight_gradient`;
@@ -123,6 +134,8 @@ struct ShardedOp {
   std::optional<ExpertExchange> experts;
   std::optional<ExpertExchange> messages;  // of it, where other tokens travel than a rank holds
   const ExpertExchange& exchanged() const { return messages ? *messages : *experts; }
+  std::optional<TokenWays> ways;
+  std::optional<TokenWays> ways_again;  // Recompute::operators: what exchanges brought was kept
   std::optional<Kernel> choose, choose_backward;  // router
   // Where every tensor rank has the output of all: puts what was gathered together; backward, takes
   // a rank's own of logits, or lays the gradient of a rank's part out to be summed and scattered.

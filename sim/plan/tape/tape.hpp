@@ -1,17 +1,19 @@
 // Tapes: what an operator of a block runs in one of its passes, as data.
 //
 // The file of a feature writes a tape: steps in the order in which they are issued, each a kernel
-// or a collective with what it reads, makes and lets go of. Lowering puts the work of tapes into
-// the tables of its program (tape_work.hpp) and plays them for each micro-batch (tape_player.hpp);
-// neither knows of features.
+// or a collective with what it reads, makes and lets go of. Lowering plays them for each
+// micro-batch (tape_player.hpp); it knows nothing of features.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "sim/base/check.hpp"
 #include "sim/program/op_work.hpp"
 
 namespace sim {
@@ -24,7 +26,9 @@ inline constexpr TapeValue input = 0;           // the operator's input, of all 
 inline constexpr TapeValue output = 1;          // its output
 inline constexpr TapeValue gradient = 2;        // of its output
 inline constexpr TapeValue input_gradient = 3;  // of its input, or what a tape adds to it
-inline constexpr TapeValue outside = 4;         // how many there are
+inline constexpr TapeValue choices = 4;  // weights of the choices of experts, or their gradients
+inline constexpr TapeValue chosen = 5;   // no tensor: when the choices are made
+inline constexpr TapeValue outside = 6;  // how many there are
 }  // namespace tape_value
 
 // TapeAccess is what a step does with a value, or with what the operator has besides.
@@ -32,11 +36,16 @@ enum class TapeAccess : std::uint8_t {
   read,
   drop,             // a read, behind which the tape no longer holds the value
   write,            // into what is there
-  make,             // a new tensor
+  make,             // a new tensor, in place of what the value was
   scratch,          // a tensor of the step's own
+  host_wait,        // the host issues nothing more before the value is there
   read_weight,      // the parameters of the operator
-  read_kept,        // what the operator has kept beside its input
-  free_kept,        // all that it has kept
+  keep,             // writes what the operator keeps beside its input
+  read_kept,        // reads that
+  release_kept,     // for the last time
+  free_kept,        // all that the operator has kept
+  keep_choices,     // the value, for the backward pass
+  release_choices,  // reads them for the last time
   write_gradient,   // of the operator's own parameters
   reduce_gradient,  // in place, where the step before has written it
   finish_gradient,  // added to that of the step, if the framework does that apart
@@ -46,41 +55,54 @@ struct TapeUse {
   TapeAccess access = TapeAccess::read;
   Role role = Role::input;
   TapeValue value = 0;
+  Bytes bytes{};  // of what is made
 };
 
-// TapeStep is an operator of the program. Without work it names further uses of the operator
-// before it.
-struct TapeStep {
-  std::variant<std::monostate, Kernel, Collective> work{};
-  Action action = Action::forward;
-  std::string suffix{};  // of its name, behind that of the model's operator
-  std::vector<TapeUse> uses{};
+// TapeLaunch says what a collective of a tape waits for, and who waits for it.
+enum class TapeLaunch : std::uint8_t {
+  awaited,  // it waits for all kernels before it, and all kernels behind it wait for it
+  behind,   // it waits for all kernels before it; kernels wait for the values that they use
+  beside,   // beside compute: it waits for the values that it reads
+};
 
+using TapeWork = std::variant<std::monostate, Kernel, Collective>;
+
+// TapeStep is an operator of the program. Without work it names further uses of the operator
+// before it. A kernel waits for the values that it uses.
+struct TapeStep {
+  TapeWork work{};
+  Action action = Action::forward;
+  std::string_view suffix{};  // of its name, behind that of the model's operator
+  TapeLaunch launch = TapeLaunch::awaited;
+  static constexpr std::size_t most_uses = 6;
+  std::array<TapeUse, most_uses> use_{};
+  std::size_t used = 0;
+
+  std::span<const TapeUse> uses() const { return {use_.data(), used}; }
   bool has_work() const { return work.index() != 0; }
-  TapeStep& use(TapeAccess access, Role role = Role::state, TapeValue value = 0) {
-    uses.push_back({access, role, value});
+  TapeStep& use(TapeAccess access, Role role = Role::state, TapeValue value = 0, Bytes bytes = {}) {
+    SIM_CHECK(used < most_uses, suffix);
+    use_[used++] = {access, role, value, bytes};
     return *this;
   }
   TapeStep& reads(TapeValue value, Role role) { return use(TapeAccess::read, role, value); }
   TapeStep& drops(TapeValue value, Role role) { return use(TapeAccess::drop, role, value); }
   TapeStep& writes(TapeValue value, Role role) { return use(TapeAccess::write, role, value); }
-  TapeStep& makes(TapeValue value, Role role) { return use(TapeAccess::make, role, value); }
-  TapeStep& takes(TapeValue value) { return use(TapeAccess::scratch, Role::workspace, value); }
+  TapeStep& makes(TapeValue value, Role role, Bytes bytes) {
+    return use(TapeAccess::make, role, value, bytes);
+  }
+  TapeStep& takes(Bytes bytes) { return use(TapeAccess::scratch, Role::workspace, 0, bytes); }
   TapeStep& reads_weight() { return use(TapeAccess::read_weight, Role::weight); }
 };
 
 struct Tape {
-  // Of values that steps make, by their numbers.
-  std::vector<Bytes> bytes = std::vector<Bytes>(tape_value::outside);
-  std::vector<TapeStep> steps;
+  std::vector<TapeStep> steps{};
+  TapeValue values = tape_value::outside;  // how many there are
+  TapeValue result = tape_value::input;    // what stands for the operator's tensor at the end
 
-  TapeValue tensor(Bytes size) {
-    bytes.push_back(size);
-    return static_cast<TapeValue>(bytes.size() - 1);
-  }
-  TapeStep& add(std::variant<std::monostate, Kernel, Collective> work, Action action,
-                std::string suffix) {
-    return steps.emplace_back(TapeStep{std::move(work), action, std::move(suffix)});
+  TapeValue tensor() { return values++; }
+  TapeStep& add(TapeWork work, Action action, std::string_view suffix) {
+    return steps.emplace_back(TapeStep{std::move(work), action, suffix});
   }
   // Further uses of the operator before.
   TapeStep& behind() { return steps.emplace_back(); }

@@ -1,69 +1,144 @@
 #include "sim/plan/tape/tape_player.hpp"
 
+#include <utility>
+
 namespace sim::lowering {
 
 Value& TapePlayer::Playing::value(TapeValue at) {
   return at < tape_value::outside ? outside[at] : made[at - tape_value::outside];
 }
 
-void TapePlayer::play(const Frame& frame, std::size_t i, const Tape& tape, const TapeWork& work,
-                      TapeValues& outside) {
-  made_.assign(tape.bytes.size() - tape_value::outside, {});
-  Playing playing{frame, i, outside, tape.bytes, made_};
-  for (std::size_t at = 0; at < tape.steps.size(); ++at) {
+// From the last step on, so that messages of tokens stand before those of their weights.
+void TapePlayer::intern(const Tape& tape, const std::string& op) {
+  PlayedTape& played = tapes_of_stage_[&tape];
+  played.steps.resize(tape.steps.size());
+  for (std::size_t at = tape.steps.size(); at-- > 0;) {
     const TapeStep& step = tape.steps[at];
+    PlayedStep& to = played.steps[at];
+    const auto* kernel = std::get_if<Kernel>(&step.work);
+    to = {.action = step.action,
+          .launch = step.launch,
+          .has_work = step.has_work(),
+          .is_kernel = kernel != nullptr,
+          .first_use = static_cast<std::uint32_t>(played.uses.size()),
+          .uses = static_cast<std::uint32_t>(step.used)};
+    played.uses.insert(played.uses.end(), step.uses().begin(), step.uses().end());
+    if (!step.has_work()) continue;
+    to.work = kernel != nullptr ? builder_.kernel(*kernel)
+                                : builder_.collective(std::get<Collective>(step.work));
+    to.name = builder_.name(op + std::string{step.suffix});
+  }
+}
+
+void TapePlayer::intern_tapes(const ShardedOp& op) {
+  const std::string& name = op.op->name;
+  if (op.adapter)
+    for (const Tape* tape : {&op.adapter->forward, &op.adapter->forward_to_end,
+                             &op.adapter->backward, &op.adapter->add_gradient})
+      intern(*tape, name);
+  for (const std::optional<TokenWays>* ways : {&op.ways, &op.ways_again})
+    if (*ways)
+      for (const TokenWay* way : {&(*ways)->to, &(*ways)->from})
+        for (const Tape* tape : {&way->leave, &way->exchange, &way->arrive})
+          intern(*tape, name);
+}
+
+Value TapePlayer::play(Frame& frame, std::size_t i, const Tape& tape, TapeValues& outside) {
+  made_.assign(static_cast<std::size_t>(tape.values - tape_value::outside), {});
+  Playing playing{frame, i, outside, made_};
+  const PlayedTape& played = tapes_of_stage_.at(&tape);
+  for (const PlayedStep& step : played.steps) {
+    const std::span<const TapeUse> uses = played.uses_of(step);
     OpId op{none};
-    if (step.has_work()) {
-      prepare(playing, step);
-      op = issue(playing, step, work.steps[at]);
+    if (step.has_work) {
+      wait(playing, step, uses);
+      op = issue(playing, step);
     }
-    for (const TapeUse& each : step.uses)
+    for (const TapeUse& each : uses)
       use(playing, each, op);
-    if (std::holds_alternative<Collective>(step.work)) builder_.wait(Stream::compute, op);
+    const bool awaited = step.launch == TapeLaunch::awaited;
+    if (step.has_work && !step.is_kernel && awaited) builder_.wait(Stream::compute, op);
+  }
+  return playing.value(tape.result);
+}
+
+void TapePlayer::wait(Playing& playing, const PlayedStep& step, std::span<const TapeUse> uses) {
+  const bool beside = !step.is_kernel && step.launch == TapeLaunch::beside;
+  const Stream stream = step.is_kernel ? Stream::compute
+                        : beside       ? Stream::context_comm
+                                       : Stream::tensor_comm;
+  for (const TapeUse& use : uses) {
+    if (use.access > (step.is_kernel ? TapeAccess::write : TapeAccess::drop)) continue;
+    const OpId ready = playing.value(use.value).ready;
+    if (ready.value != none)
+      builder_.wait(stream, ready);
+    else if (beside)
+      builder_.wait_for_stream(stream, Stream::compute);
   }
 }
 
-void TapePlayer::prepare(Playing& playing, const TapeStep& step) {
-  const bool kernel = std::holds_alternative<Kernel>(step.work);
-  for (const TapeUse& use : step.uses) {
-    if (use.access == TapeAccess::make || use.access == TapeAccess::scratch)
-      playing.value(use.value) = tensors_.allocate(playing.sizes[use.value]);
-    else if (kernel && use.access <= TapeAccess::write)
-      tensors_.wait_for(playing.value(use.value));
-  }
-}
-
-OpId TapePlayer::issue(const Playing& playing, const TapeStep& step, const TapeWork::Step& work) {
-  if (std::holds_alternative<Kernel>(step.work))
-    return emit_.compute(playing.frame, playing.op, work.work, work.name, step.action);
-  return emit_.tensor_collective(playing.frame, playing.op, work.work, work.name, step.action);
+OpId TapePlayer::issue(Playing& playing, const PlayedStep& step) {
+  const Frame& frame = playing.frame;
+  if (step.is_kernel) return emit_.compute(frame, playing.op, step.work, step.name, step.action);
+  if (step.launch != TapeLaunch::beside)
+    return emit_.tensor_collective(frame, playing.op, step.work, step.name, step.action);
+  return emit_.collective_on(Stream::context_comm, frame, playing.op, step.work, step.name,
+                             step.action);
 }
 
 void TapePlayer::use(Playing& playing, const TapeUse& use, OpId op) {
-  Saved& saved = playing.frame.saved[playing.op];
+  Value& value = playing.value(use.value);
   switch (use.access) {
     case TapeAccess::read:
-      return tensors_.read(playing.value(use.value), use.role);
+      return tensors_.read(value, use.role);
     case TapeAccess::drop:
-      return tensors_.drop(playing.value(use.value), use.role);
-    case TapeAccess::write:
+      return tensors_.drop(std::exchange(value, {}), use.role);
     case TapeAccess::make:
-      playing.value(use.value).ready = op;
-      return builder_.writes(playing.value(use.value).buffer, use.role);
-    case TapeAccess::scratch:
-      builder_.writes(playing.value(use.value).buffer, use.role);
-      return builder_.frees(playing.value(use.value).buffer, use.role);
+      value = tensors_.allocate(use.bytes);
+      [[fallthrough]];
+    case TapeAccess::write:
+      value.ready = op;
+      return builder_.writes(value.buffer, use.role);
+    case TapeAccess::scratch: {
+      const BufferId scratch = tensors_.allocate_buffer(use.bytes);
+      builder_.writes(scratch, use.role);
+      return builder_.frees(scratch, use.role);
+    }
+    case TapeAccess::host_wait:
+      return builder_.host_waits_for(value.ready);
     case TapeAccess::read_weight:
       return emit_.read_weight(playing.frame, playing.op);
-    case TapeAccess::read_kept:
-      if (saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
-      return;
-    case TapeAccess::free_kept:
-      return kept_.free_saved(saved);
     case TapeAccess::write_gradient:
     case TapeAccess::reduce_gradient:
     case TapeAccess::finish_gradient:
       return use_gradient(playing, use.access);
+    default:
+      return use_kept(playing, use);
+  }
+}
+
+void TapePlayer::use_kept(Playing& playing, const TapeUse& use) {
+  Frame& frame = playing.frame;
+  Saved& saved = frame.saved[playing.op];
+  switch (use.access) {
+    case TapeAccess::keep:
+      return kept_.keep_beside(frame, playing.op, frame.shape->ops[playing.op].saved);
+    case TapeAccess::read_kept:
+      if (saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
+      return;
+    case TapeAccess::release_kept:
+      return tensors_.release(saved.extra, Role::saved);
+    case TapeAccess::free_kept:
+      return kept_.free_saved(saved);
+    case TapeAccess::keep_choices: {
+      const Value weights = std::exchange(playing.value(use.value), {});
+      if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);
+      tensors_.read(weights, Role::choice_weights);
+      saved.weights = weights.buffer;
+      return;
+    }
+    default:
+      return tensors_.release(saved.weights, Role::choice_weights);
   }
 }
 

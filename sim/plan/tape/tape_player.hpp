@@ -3,9 +3,11 @@
 
 #include <array>
 #include <span>
+#include <unordered_map>
+#include <vector>
 
 #include "sim/plan/lowering/block_part.hpp"
-#include "sim/plan/tape/tape_work.hpp"
+#include "sim/plan/tape/tape.hpp"
 
 namespace sim::lowering {
 
@@ -16,25 +18,42 @@ class TapePlayer : BlockPart {
  public:
   explicit TapePlayer(BlockTools& tools) : BlockPart{tools} {}
 
-  // Issues the steps of `tape`, whose work is `work`, for operator `i` of the block. A kernel waits
-  // for the values that it uses, and all kernels behind a collective wait for that.
-  void play(const Frame& frame, std::size_t i, const Tape& tape, const TapeWork& work,
-            TapeValues& outside);
+  // Puts the work of an operator's tapes into the tables of the program.
+  void intern_tapes(const ShardedOp& op);
+  // Issues the steps of `tape` for operator `i` of the block; returns the result of the tape.
+  Value play(Frame& frame, std::size_t i, const Tape& tape, TapeValues& outside);
 
  private:
+  // PlayedStep is a step with its work and its name as numbers in the tables of the program.
+  struct PlayedStep {
+    std::uint32_t work = none, name = 0;
+    Action action = Action::forward;
+    TapeLaunch launch = TapeLaunch::awaited;
+    bool has_work = false, is_kernel = false;
+    std::uint32_t first_use = 0, uses = 0;
+  };
+  struct PlayedTape {
+    std::vector<PlayedStep> steps;
+    std::vector<TapeUse> uses;
+    std::span<const TapeUse> uses_of(const PlayedStep& step) const {
+      return std::span{uses}.subspan(step.first_use, step.uses);
+    }
+  };
   struct Playing {
-    const Frame& frame;
+    Frame& frame;
     std::size_t op;
     TapeValues& outside;
-    std::span<const Bytes> sizes;  // by value
     std::vector<Value>& made;
     Value& value(TapeValue at);
   };
-  void prepare(Playing& playing, const TapeStep& step);
-  OpId issue(const Playing& playing, const TapeStep& step, const TapeWork::Step& work);
+  void intern(const Tape& tape, const std::string& op);
+  void wait(Playing& playing, const PlayedStep& step, std::span<const TapeUse> uses);
+  OpId issue(Playing& playing, const PlayedStep& step);
   void use(Playing& playing, const TapeUse& use, OpId op);
+  void use_kept(Playing& playing, const TapeUse& use);
   void use_gradient(const Playing& playing, TapeAccess access);
 
+  std::unordered_map<const Tape*, PlayedTape> tapes_of_stage_;
   std::vector<Value> made_;  // by the steps of the tape under way
   BufferId gradient_{none};  // of the operator's parameters, before it is added to that of the step
 };
