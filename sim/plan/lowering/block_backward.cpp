@@ -83,7 +83,9 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
     reduction_.gradient_ready(frame, i);
     return gradient;
   }
-  if (work.context.exists()) return parts_.attention.backward_context(frame, i, gradient);
+  TapeValues values{};
+  values[tape_value::gradient] = gradient;
+  if (op.whole) return parts_.tapes.play(frame, i, op.whole->backward, values);
   recompute_attention(frame, i);
   Value residual;
   std::swap(residual, branches_.gradient_past[i]);

@@ -93,7 +93,6 @@ void OpInterner::intern_op(const ShardedOp& op, const OpWork* first, OpWork& wor
   else if (op.forward_part)
     parts_.user_buffers.intern_user_buffers(op, work.buffers);
   if (op.sliced_forward) parts_.sliced.intern_slices(op, work);
-  if (op.context) parts_.attention.intern_context(op, work.context);
   parts_.tapes.intern_tapes(op);
   work.choose = interned(builder_, op.choose);
   work.choose_backward = interned(builder_, op.choose_backward);

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "sim/plan/lowering/context.hpp"
 #include "sim/plan/lowering/expert_places.hpp"
 #include "sim/plan/lowering/experts.hpp"
 #include "sim/plan/lowering/micro_pipeline.hpp"
@@ -15,12 +14,11 @@ namespace sim::lowering {
 // The parts that have operators of their own.
 struct OperatorParts {
   explicit OperatorParts(BlockTools& tools)
-      : tapes{tools}, attention{tools}, experts{tools, tapes}, user_buffers{tools}, sliced{tools} {}
+      : tapes{tools}, experts{tools, tapes}, user_buffers{tools}, sliced{tools} {}
 
   static ExpertPlaces places(const Frame& frame) { return expert_places(*frame.shape); }
 
   TapePlayer tapes;
-  ContextParallelAttention attention;
   ExpertPass experts;
   UserBufferLinears user_buffers;
   SlicedLinears sliced;

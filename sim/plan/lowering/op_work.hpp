@@ -11,26 +11,6 @@
 
 namespace sim::lowering {
 
-// Of attention over context-parallel ranks.
-struct ContextWork {
-  std::uint32_t exchange_name = none, scatter_name = 0, slice_name = 0, merge_name = 0;
-  std::uint32_t shift = none, shift_both = none;  // a slice or its gradient; both
-  std::uint32_t shift_gradient = none;            // PyTorch: in fp32
-  std::uint32_t attend = none, attend_backward = none;
-  std::uint32_t merge = none, first_merge = none, begin_gradients = none, add_gradients = none;
-  std::uint32_t gather = none, scatter = none;
-  // All-to-all.
-  struct Heads {
-    std::uint32_t order = none, behind = none, exchange = none;
-    Bytes bytes{};
-  };
-  std::uint32_t order_name = 0;
-  std::vector<Heads> parts;  // of what the kernel reads
-  Heads made;                // of what it makes
-  bool by_heads() const { return !parts.empty(); }
-  bool exists() const { return exchange_name != none; }
-};
-
 // Interned work of an operator of a distinct block.
 struct OpWork {
   std::uint32_t name = 0, gradient_name = 0, weight_name = 0, bias_name = 0, encode_name = 0;
@@ -54,7 +34,6 @@ struct OpWork {
   UserBufferWork buffers;
   SlicedWork sliced_forward, sliced_again, sliced_gradient;
   std::uint32_t transpose_gradient = none;
-  ContextWork context;
   std::uint32_t choose_name = 0, choose = none, choose_backward = none;  // router
   // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
   // stands behind its backward pass.

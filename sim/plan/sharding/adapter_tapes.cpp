@@ -42,7 +42,7 @@ class AdapterTapes {
     if (kernels_.gathers_narrow || kernels_.sums_narrow)
       exchange(tape, CollectiveKind::all_reduce, kernels_.narrow, narrow.value);
     run(tape, kernels_.up_weight)
-        .use(TapeAccess::read_kept)
+        .use(TapeAccess::read_kept_extra)
         .use(kernels_.scale ? TapeAccess::drop : TapeAccess::read, Role::gradient, scaled.value);
     finish_gradient(tape, kernels_.up_sum);
     multiply(tape, kernels_.down_gradient, narrow)

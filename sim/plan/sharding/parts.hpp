@@ -104,6 +104,9 @@ ContextAttention context_attention(const Region& region, const ModelOp& op);
 // them), so what else is called contiguous is so already. A read and a write each.
 ContextAttention head_exchange(const Region& region, const ModelOp& op);
 
+// context_tapes.cpp. REQUIRES: `to.context`, and kernels and bytes are what they stay.
+void shard_context(const Region& region, ShardedOp& to);
+
 // sharding_scans.cpp
 // Operators that carry a state (ModelOp::scan): each context rank has all tokens of a share of
 // their heads, whatever attention does (Megatron-LM, core/ssm/mamba_context_parallel.py).

@@ -489,8 +489,10 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
     if (sharded.again.input_from[i] != RecomputedModules::none)
       cast_input_again(region, sharded.ops[i]);
   slice_products(region, block, sharded);
-  for (ShardedOp& op : sharded.ops)
+  for (ShardedOp& op : sharded.ops) {
     if (op.experts) shard_ways(region, op);
+    if (op.context) shard_context(region, op);
+  }
   sharded.output = Bytes{region.sequence_tokens * block.output_elements * region.element};
   sharded.whole_output = Bytes{region.tokens * block.output_elements * region.element};
   return sharded;

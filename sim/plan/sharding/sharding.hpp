@@ -83,6 +83,11 @@ struct LowRankAdapter {
   std::int64_t parameters = 0;
 };
 
+// OperatorTapes are the passes of an operator: of its input, and of the gradient of its output.
+struct OperatorTapes {
+  Tape forward, backward;
+};
+
 // TokenWay is a way of tokens between ranks: what comes before their exchange, that, and what comes
 // behind it.
 struct TokenWay {
@@ -131,6 +136,7 @@ struct ShardedOp {
   // Of a rank's own tokens: what is gathered before a column, scattered behind a row.
   Bytes slice() const { return gathers_input ? input : output; }
   std::optional<ContextAttention> context;
+  std::optional<OperatorTapes> whole;  // in place of its kernels
   std::optional<ExpertExchange> experts;
   std::optional<ExpertExchange> messages;  // of it, where other tokens travel than a rank holds
   const ExpertExchange& exchanged() const { return messages ? *messages : *experts; }

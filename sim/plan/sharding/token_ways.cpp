@@ -69,7 +69,7 @@ class WayWriter {
   TapeStep& issue(Tape& tape, const Collective& collective, const char* suffix) const {
     TapeStep& step = tape.add(collective, Action::exchange_tokens, suffix);
     const bool beside = layout_.overlap_expert_exchange || layout_.overlap_shared_experts;
-    step.launch = beside ? TapeLaunch::beside : TapeLaunch::behind;
+    step.launch = {.beside = beside, .behind_kernels = !beside, .awaited = false};
     return step;
   }
   // Recomputation by operators keeps what exchanges of tokens have brought: a kernel without work
@@ -142,9 +142,9 @@ class WayWriter {
     if (!is(TokenDispatcher::alltoall)) return;
     if (at_origin_ && shares_experts()) exchange(tape, gather(), ".all_gather", held_.whole);
     TapeStep& copy = move(tape, sent_.permute, held_.sent);
-    if (dispatch_) copy.use(TapeAccess::keep);
+    if (dispatch_) copy.use(TapeAccess::keep_beside);
     if (!at_origin_ || dispatch_) return;
-    copy.use(TapeAccess::release_kept)
+    copy.use(TapeAccess::release_kept_extra)
         .use(TapeAccess::release_choices)
         .makes(choices, Role::choice_gradient, held_.weights);
   }
@@ -215,7 +215,7 @@ class WayWriter {
     if (is(TokenDispatcher::allgather)) wait_for_counts(tape, exchanges() ? input : chosen);
     TapeStep& copy = move(tape, sent_.permute, held_.came);
     if (!dispatch_) return;
-    copy.use(TapeAccess::keep);
+    copy.use(TapeAccess::keep_beside);
     move_choices(tape, Role::choice_weights, held_.weights_came);
   }
 
@@ -224,7 +224,7 @@ class WayWriter {
     TapeStep& sum = move(tape, sent_.unpermute, held_.whole);
     if (!dispatch_) return;
     move_choices(tape, Role::choice_gradient, held_.weights_gathered);
-    sum.use(TapeAccess::release_kept);
+    sum.use(TapeAccess::release_kept_extra);
   }
 
   void exchange_from(Tape& tape) const {
@@ -265,9 +265,9 @@ class WayWriter {
     const bool scatters = at_origin_ && shares_experts();
     TapeStep& sum = move(tape, sent_.unpermute, scatters ? held_.whole : own());
     if (dispatch_)
-      sum.use(TapeAccess::release_kept);
+      sum.use(TapeAccess::release_kept_extra);
     else if (at_origin_)
-      sum.use(TapeAccess::keep).use(TapeAccess::keep_choices, Role::choice_weights, choices);
+      sum.use(TapeAccess::keep_beside).use(TapeAccess::keep_choices, Role::choice_weights, choices);
     if (scatters) exchange(tape, scatter(), ".reduce_scatter", own());
   }
 

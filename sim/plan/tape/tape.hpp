@@ -20,7 +20,7 @@ namespace sim {
 
 // TapeValue is a tensor that steps of a tape use, by its number. The first ones come from outside
 // or go there; those behind them are made by a step.
-using TapeValue = std::uint8_t;
+using TapeValue = std::uint16_t;
 namespace tape_value {
 inline constexpr TapeValue input = 0;           // the operator's input, of all tokens that it needs
 inline constexpr TapeValue output = 1;          // its output
@@ -31,24 +31,37 @@ inline constexpr TapeValue chosen = 5;   // no tensor: when the choices are made
 inline constexpr TapeValue outside = 6;  // how many there are
 }  // namespace tape_value
 
-// TapeAccess is what a step does with a value, or with what the operator has besides.
+// TapeAccess is what a step does with a value, or with what the operator keeps for its backward
+// pass (Saved).
 enum class TapeAccess : std::uint8_t {
   read,
   drop,             // a read, behind which the tape no longer holds the value
   write,            // into what is there
   make,             // a new tensor, in place of what the value was
   scratch,          // a tensor of the step's own
+  mark,             // the value, no tensor, is there when the step is done
+  after,            // a collective waits for the value, and uses nothing of it
   host_wait,        // the host issues nothing more before the value is there
   read_weight,      // the parameters of the operator
-  keep,             // writes what the operator keeps beside its input
-  read_kept,        // reads that
-  release_kept,     // for the last time
-  free_kept,        // all that the operator has kept
-  keep_choices,     // the value, for the backward pass
-  release_choices,  // reads them for the last time
   write_gradient,   // of the operator's own parameters
   reduce_gradient,  // in place, where the step before has written it
   finish_gradient,  // added to that of the step, if the framework does that apart
+  // Keeping, in forward passes:
+  keep_or_drop,  // the value, as the kept input as far as that reaches
+  keep_beside,   // writes what the operator keeps beside its input
+  keep_input,    // the value, as the kept input, of which nothing is written here; the same:
+  keep_extra,    // ... as what is kept beside it
+  keep_keys,     // ... as keys of other ranks
+  keep_output,   // ... as the kept output, if the backward pass reads that
+  keep_choices,  // the value, or lets go of it
+  // And using that, in backward passes:
+  take_keys,  // the value is the kept keys from here on
+  read_kept_input,
+  read_kept_output,
+  read_kept_extra,
+  release_kept_extra,
+  release_choices,
+  free_kept,  // all that the operator has kept
 };
 
 struct TapeUse {
@@ -59,10 +72,10 @@ struct TapeUse {
 };
 
 // TapeLaunch says what a collective of a tape waits for, and who waits for it.
-enum class TapeLaunch : std::uint8_t {
-  awaited,  // it waits for all kernels before it, and all kernels behind it wait for it
-  behind,   // it waits for all kernels before it; kernels wait for the values that they use
-  beside,   // beside compute: it waits for the values that it reads
+struct TapeLaunch {
+  bool beside = false;         // on the stream of what runs beside compute
+  bool behind_kernels = true;  // it waits for all kernels issued before; else for its values alone
+  bool awaited = true;         // all kernels issued behind wait for it; else those that use it
 };
 
 using TapeWork = std::variant<std::monostate, Kernel, Collective>;
@@ -73,7 +86,7 @@ struct TapeStep {
   TapeWork work{};
   Action action = Action::forward;
   std::string_view suffix{};  // of its name, behind that of the model's operator
-  TapeLaunch launch = TapeLaunch::awaited;
+  TapeLaunch launch{};
   static constexpr std::size_t most_uses = 6;
   std::array<TapeUse, most_uses> use_{};
   std::size_t used = 0;

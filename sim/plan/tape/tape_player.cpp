@@ -32,6 +32,9 @@ void TapePlayer::intern(const Tape& tape, const std::string& op) {
 
 void TapePlayer::intern_tapes(const ShardedOp& op) {
   const std::string& name = op.op->name;
+  if (op.whole)
+    for (const Tape* tape : {&op.whole->forward, &op.whole->backward})
+      intern(*tape, name);
   if (op.adapter)
     for (const Tape* tape : {&op.adapter->forward, &op.adapter->forward_to_end,
                              &op.adapter->backward, &op.adapter->add_gradient})
@@ -56,19 +59,21 @@ Value TapePlayer::play(Frame& frame, std::size_t i, const Tape& tape, TapeValues
     }
     for (const TapeUse& each : uses)
       use(playing, each, op);
-    const bool awaited = step.launch == TapeLaunch::awaited;
-    if (step.has_work && !step.is_kernel && awaited) builder_.wait(Stream::compute, op);
+    if (step.has_work && !step.is_kernel && step.launch.awaited) builder_.wait(Stream::compute, op);
   }
   return playing.value(tape.result);
 }
 
 void TapePlayer::wait(Playing& playing, const PlayedStep& step, std::span<const TapeUse> uses) {
-  const bool beside = !step.is_kernel && step.launch == TapeLaunch::beside;
+  const bool beside = !step.is_kernel && step.launch.beside;
   const Stream stream = step.is_kernel ? Stream::compute
                         : beside       ? Stream::context_comm
                                        : Stream::tensor_comm;
+  if (beside && step.launch.behind_kernels) builder_.wait_for_stream(stream, Stream::compute);
   for (const TapeUse& use : uses) {
-    if (use.access > (step.is_kernel ? TapeAccess::write : TapeAccess::drop)) continue;
+    const bool waits = use.access <= TapeAccess::drop || use.access == TapeAccess::after ||
+                       (step.is_kernel && use.access == TapeAccess::write);
+    if (!waits) continue;
     const OpId ready = playing.value(use.value).ready;
     if (ready.value != none)
       builder_.wait(stream, ready);
@@ -80,7 +85,7 @@ void TapePlayer::wait(Playing& playing, const PlayedStep& step, std::span<const 
 OpId TapePlayer::issue(Playing& playing, const PlayedStep& step) {
   const Frame& frame = playing.frame;
   if (step.is_kernel) return emit_.compute(frame, playing.op, step.work, step.name, step.action);
-  if (step.launch != TapeLaunch::beside)
+  if (!step.launch.beside)
     return emit_.tensor_collective(frame, playing.op, step.work, step.name, step.action);
   return emit_.collective_on(Stream::context_comm, frame, playing.op, step.work, step.name,
                              step.action);
@@ -104,6 +109,11 @@ void TapePlayer::use(Playing& playing, const TapeUse& use, OpId op) {
       builder_.writes(scratch, use.role);
       return builder_.frees(scratch, use.role);
     }
+    case TapeAccess::mark:
+      value.ready = op;
+      return;
+    case TapeAccess::after:
+      return;
     case TapeAccess::host_wait:
       return builder_.host_waits_for(value.ready);
     case TapeAccess::read_weight:
@@ -113,32 +123,60 @@ void TapePlayer::use(Playing& playing, const TapeUse& use, OpId op) {
     case TapeAccess::finish_gradient:
       return use_gradient(playing, use.access);
     default:
-      return use_kept(playing, use);
+      return use.access < TapeAccess::take_keys ? keep(playing, use) : use_kept(playing, use);
   }
 }
 
-void TapePlayer::use_kept(Playing& playing, const TapeUse& use) {
+void TapePlayer::keep(Playing& playing, const TapeUse& use) {
   Frame& frame = playing.frame;
   Saved& saved = frame.saved[playing.op];
+  Value& value = playing.value(use.value);
+  const auto hold = [&](BufferId& kept) {
+    if (!frame.keep) return;
+    tensors_.retain(value.buffer);
+    kept = value.buffer;
+  };
   switch (use.access) {
-    case TapeAccess::keep:
+    case TapeAccess::keep_or_drop:
+      return kept_.keep_or_free(frame, playing.op, std::exchange(value, {}));
+    case TapeAccess::keep_beside:
       return kept_.keep_beside(frame, playing.op, frame.shape->ops[playing.op].saved);
-    case TapeAccess::read_kept:
-      if (saved.extra.value != none) builder_.reads(saved.extra, Role::saved);
-      return;
-    case TapeAccess::release_kept:
-      return tensors_.release(saved.extra, Role::saved);
-    case TapeAccess::free_kept:
-      return kept_.free_saved(saved);
-    case TapeAccess::keep_choices: {
-      const Value weights = std::exchange(playing.value(use.value), {});
-      if (!frame.keep) return tensors_.drop(weights, Role::choice_weights);
-      tensors_.read(weights, Role::choice_weights);
-      saved.weights = weights.buffer;
-      return;
-    }
+    case TapeAccess::keep_input:
+      return hold(saved.input);
+    case TapeAccess::keep_extra:
+      return hold(saved.extra);
+    case TapeAccess::keep_keys:
+      return hold(saved.keys);
+    case TapeAccess::keep_output:
+      return kept_.keep_output(frame, playing.op, value);
     default:
+      break;
+  }
+  hold(saved.weights);
+  tensors_.drop(std::exchange(value, {}), Role::choice_weights);
+}
+
+void TapePlayer::use_kept(Playing& playing, const TapeUse& use) {
+  Saved& saved = playing.frame.saved[playing.op];
+  const auto read = [&](BufferId kept, Role role) {
+    if (kept.value != none) builder_.reads(kept, role);
+  };
+  switch (use.access) {
+    case TapeAccess::take_keys:
+      playing.value(use.value).buffer = std::exchange(saved.keys, BufferId{none});
+      return;
+    case TapeAccess::read_kept_input:
+      return read(saved.input, Role::input);
+    case TapeAccess::read_kept_output:
+      return read(saved.output, Role::saved_output);
+    case TapeAccess::read_kept_extra:
+      return read(saved.extra, Role::saved);
+    case TapeAccess::release_kept_extra:
+      return tensors_.release(saved.extra, Role::saved);
+    case TapeAccess::release_choices:
       return tensors_.release(saved.weights, Role::choice_weights);
+    default:
+      return kept_.free_saved(saved);
   }
 }
 

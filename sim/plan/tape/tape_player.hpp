@@ -28,7 +28,7 @@ class TapePlayer : BlockPart {
   struct PlayedStep {
     std::uint32_t work = none, name = 0;
     Action action = Action::forward;
-    TapeLaunch launch = TapeLaunch::awaited;
+    TapeLaunch launch{};
     bool has_work = false, is_kernel = false;
     std::uint32_t first_use = 0, uses = 0;
   };
@@ -50,6 +50,7 @@ class TapePlayer : BlockPart {
   void wait(Playing& playing, const PlayedStep& step, std::span<const TapeUse> uses);
   OpId issue(Playing& playing, const PlayedStep& step);
   void use(Playing& playing, const TapeUse& use, OpId op);
+  void keep(Playing& playing, const TapeUse& use);
   void use_kept(Playing& playing, const TapeUse& use);
   void use_gradient(const Playing& playing, TapeAccess access);
 
