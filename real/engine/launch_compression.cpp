@@ -2,7 +2,7 @@
 #include "real/engine/compression.hpp"
 #include "real/engine/kernel_launches.hpp"
 #include "sim/base/check.hpp"
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace real {
 

@@ -1,7 +1,7 @@
 // LAMB, and 1-bit LAMB behind its warm-up.
 #include "real/engine/kernel_launches.hpp"
 #include "sim/base/check.hpp"
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace real {
 

@@ -246,7 +246,9 @@ Launch KernelLaunches::scan_of(const BoundOp& op, std::int32_t index) {
     for (const Role role : written_roles) {
       const Operand& operand = op.operand(role);
       const bool factor = role == Role::saved && op.model_op == nullptr;  // of compressed gradients
-      if (!operand.exists() || factor || makes_message(op.action)) continue;
+      if (!operand.exists() || factor ||
+          sim::action_row(op.action).written == sim::Written::message)
+        continue;
       const sim::DType dtype = format_of(op, role, shapes_.layout());
       const std::int64_t elements =
           written_elements(parts_.program, op, role, operand.bytes / sim::bytes_of(dtype));

@@ -8,22 +8,24 @@
 #include "real/engine/routing.hpp"
 #include "real/net/collectives.hpp"
 #include "sim/model/dropout.hpp"
+#include "sim/program/action_table.hpp"
 
 namespace real {
 
 // How the ranks of its group put their parts together.
-constexpr Reduction reduction_of(sim::Action action) {
-  switch (action) {
-    case sim::Action::reduce_maximum:
+constexpr Reduction reduction_of(sim::Combination combination) {
+  switch (combination) {
+    case sim::Combination::maximum:
       return Reduction::maximum;
-    case sim::Action::reduce:
-    case sim::Action::replicate:
-    case sim::Action::average_outer:
-    case sim::Action::exchange_compressed:
+    case sim::Combination::average:
       return Reduction::average;
-    default:
-      return Reduction::sum;
+    case sim::Combination::sum:
+      break;
   }
+  return Reduction::sum;
+}
+inline Reduction reduction_of(sim::Action action) {
+  return reduction_of(sim::action_row(action).combination);
 }
 
 // Roles that operators write.
@@ -90,32 +92,14 @@ inline bool reads_labels(const sim::Model& model) {
 }
 inline constexpr std::int32_t padding_id = 0;
 
-constexpr bool acts_on_bucket(sim::Action action) {
-  using sim::Action;
-  return action == Action::gather_weights || action == Action::reduce ||
-         action == Action::replicate || action == Action::accumulate ||
-         action == Action::cast_out || action == Action::cast_in || action == Action::decompress ||
-         action == Action::weights_from_host || action == Action::parameters_from_host ||
-         action == Action::gradients_from_host || action == Action::dequantize_weights ||
-         action == Action::exchange_with_servers || action == Action::sum_tied_gradient;
-}
-
-constexpr bool makes_message(sim::Action action) {
-  using sim::Action;
-  return action == Action::compress || action == Action::exchange_compressed ||
-         action == Action::recompress || action == Action::quantize_weights ||
-         action == Action::gradients_to_host || action == Action::update_on_host ||
-         action == Action::activations_to_host || action == Action::activations_from_host ||
-         sim::is_of_meeting(action);
-}
-
 // The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing
 // writes the padding of a bucket: there it may hold anything. Of what a router and a dispatch keep
 // in Megatron-LM, the engine needs the softmax only.
 inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
-  if (makes_message(op.action)) return 0;  // integers, signs, places
+  const sim::Written written = sim::action_row(op.action).written;
+  if (written == sim::Written::message) return 0;
   // Of dropout the plan counts a mask, which the engine finds again instead of keeping it.
   if (role == sim::Role::saved && op.model_op != nullptr &&
       sim::dropout_of(*program.model, *op.model_op) > 0) {
@@ -127,7 +111,7 @@ inline std::int64_t written_elements(const BoundProgram& program, const BoundOp&
   if (role == sim::Role::saved && op.action == sim::Action::choose)
     return op.operand(sim::Role::choice_weights).bytes / sim::bytes_of(sim::DType::fp32) /
            program.model->shape->experts.per_token * program.model->shape->experts.count;
-  if (!acts_on_bucket(op.action)) return elements;
+  if (written != sim::Written::of_bucket) return elements;
   const BoundBucket& bucket = program.buckets.at(op.subject);
   const bool shard = elements < bucket.padded;
   return std::clamp<std::int64_t>(bucket.elements - (shard ? bucket.owned_first : 0), 0, elements);

@@ -10,7 +10,7 @@
 #include "real/host/kernels_quantized.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace real::host {
 namespace {

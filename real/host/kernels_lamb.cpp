@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace real::host {
 namespace {

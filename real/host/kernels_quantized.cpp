@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace real::host {
 namespace {

@@ -1,5 +1,5 @@
 // Numbers as integers of 8 or 4 bits with a scale per group
-// (sim/plan/lowering/compression_work.hpp, quantized_bytes): the integers, filled up to a word,
+// (sim/plan/parameters/compression_work.hpp, quantized_bytes): the integers, filled up to a word,
 // then the scales.
 #pragma once
 

@@ -307,7 +307,7 @@ constexpr auto words_of(EightBitAttention) {
 }
 
 // Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are
-// PyTorch's context_parallel (sim/plan/lowering/context_pytorch.cpp). eager: operator by operator;
+// PyTorch's context_parallel (sim/plan/sharding/context_tapes.cpp). eager: operator by operator;
 // compiled: within a compiled layer, which fuses what stands between the kernels of attention and
 // waits for every exchange where it is issued.
 enum class ContextForm : std::uint8_t { transformer_engine, eager, compiled };

@@ -2,7 +2,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/rounding.hpp"
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 
 namespace sim {
 

@@ -1,5 +1,5 @@
 // The words of a program: kinds of operators, streams, passes, what an operator does and what its
-// operands are to it.
+// operands are to it (action_table.hpp: which operands each action has).
 #pragma once
 
 #include <array>
@@ -111,9 +111,10 @@ constexpr auto words_of(Pass) {
                     Word{Pass::optimizer, "optimizer"}};
 }
 
-// What an operator does, for an engine that executes it: `kind` and its work say what it costs. The
-// operands by role (Role) stand behind each; [x]: where the layout or the model has it. A site with
-// parameters has `weight` too. In place: a collective with an output and no input works on the
+// Action is what an operator does, for an engine that executes it: `kind` and its work say what it
+// costs. action_table.hpp has the operands of each by role (Role); what they are stands behind it
+// where the role does not say so. [x]: where the layout or the model has it. A site with parameters
+// has `weight` too. In place: a collective with an output and no input works on the
 // output; a kernel likewise. Details by function:
 //  rotary, q/k norms  in place on the whole [q|k|v]: forward has `output` alone (norms
 //                     write the raw queries and keys to `saved`); backward: `gradient` and
@@ -138,26 +139,26 @@ enum class Action : std::uint8_t {
                       // again: input, saved
   backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
                       // [input_gradient], [weight_gradient], [choice_weights], [choice_gradient]
-  input_gradient,     // linear: gradient, input_gradient
+  input_gradient,     // linear
   weight_gradient,    // linear: input (or saved: of one token per sequence, or kept in 8 bits),
                       // gradient, weight_gradient
-  bias_gradient,      // linear: gradient, weight_gradient
+  bias_gradient,      // linear
   encode,             // operand of an 8-bit product: input (or saved), gradient or weight; or its
                       // copy into a user buffer: [output]
   loss_maximum,       // vocabulary-parallel loss: input (logits), maximum
   loss_exponentials,  // [input], maximum, [saved] (exponentials), target_logit, exponential_sum
   gather_input,       // all-gather over tokens: input (or saved, in 8 bits), output
-  sum_output,         // all-reduce in place, or reduce-scatter: input, output
-  sum_gradient,       // the same of an input gradient: input, output
-  gather_gradient,    // all-gather over tokens: input, output
-  reorder_tokens,    // by rank or by sequence, before or behind such a collective, in place: output
-  sum_products,      // input gradients of products that are one linear here, in place: output
-  rescale_gradient,  // by scales of rows, in place: input_gradient, or weight_gradient
-  adapt,             // a kernel of a low-rank adapter: [input], [saved], [gradient], [weight],
-                     // [output], [input_gradient], [weight_gradient]
-  exchange_adapted,  // all-gather or all-reduce in place, between its products: output
-  reduce_maximum,    // all-reduce in place (maximum): output
-  reduce_sum,        // all-reduce in place (sum): output
+  sum_output,         // all-reduce in place, or reduce-scatter
+  sum_gradient,       // the same of an input gradient
+  gather_gradient,    // all-gather over tokens
+  reorder_tokens,     // by rank or by sequence, before or behind such a collective, in place
+  sum_products,       // input gradients of products that are one linear here, in place
+  rescale_gradient,   // by scales of rows, in place: input_gradient, or weight_gradient
+  adapt,              // a kernel of a low-rank adapter: [input], [saved], [gradient], [weight],
+                      // [output], [input_gradient], [weight_gradient]
+  exchange_adapted,   // all-gather or all-reduce in place, between its products
+  reduce_maximum,     // all-reduce in place (maximum)
+  reduce_sum,         // all-reduce in place (sum)
   // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
   // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
   // against the ring from the slice received last to the rank's own, without a `backward`.
@@ -179,20 +180,20 @@ enum class Action : std::uint8_t {
   // them,
   // or back. Of [q|k|v] and its gradient each third goes by itself, of the attention's output all.
   order_for_exchange,     // input: a tensor; output: of one third, rank after rank
-  exchange_heads,         // all-to-all: input, output
+  exchange_heads,         // all-to-all
   order_behind_exchange,  // input: rank after rank; output: the tensor, of which a third is written
   // Of a linear that is cut into parts (Layout::overlap_tensor_products). Slices of tokens go round
   // the tensor group, or blocks of output features are summed one by one:
   exchange_part,  // ring shift of a slice: input: the one before, output: of the gathered tensor
-  multiply_part,  // a part of `forward`: input, output
-  gradient_part,  // a part of input_gradient: gradient, input_gradient
-  scatter_part,   // reduce-scatter of a block of features: input, output
+  multiply_part,  // a part of `forward`
+  gradient_part,  // a part of input_gradient
+  scatter_part,   // reduce-scatter of a block of features
   // The same where the slices lie in symmetric memory (micro_pipeline.hpp):
   place_slice,  // input or gradient: of the rank's own tokens; workspace: there; output: the slice
                 // that it is of the gathered tensor
   pull_slice,   // ring shift. input: what a partner placed or made there, output: the slice that it
                 // is of the gathered tensor, or of those to sum
-  sum_slices,   // input, output
+  sum_slices,
   // Of routed experts:
   choose,           // input: a token's scores of all experts; saved: its experts and their weights;
                     // choice_weights: those as the copies of the tokens are sent, in fp32
@@ -216,13 +217,13 @@ enum class Action : std::uint8_t {
   add_product_gradient,     // input: of a further product, input_gradient: added to
   add_weight_gradient,      // input: of a micro-batch, weight_gradient: added to
   // Between stages:
-  send,             // input; without sequence parallelism the tensor rank's part of it
-  receive,          // output
-  gather_received,  // all-gather of the parts: input, output
+  send,  // input; without sequence parallelism the tensor rank's part of it
+  receive,
+  gather_received,  // all-gather of the parts
   // Of a pass of a model chunk in 8 bits with delayed scaling:
-  collect_maxima,  // of the pass's tensors: output
-  share_maxima,    // all-reduce in place: output
-  update_scales,   // input
+  collect_maxima,  // of the pass's tensors
+  share_maxima,    // all-reduce in place
+  update_scales,
   // Of a tensor that a layer keeps for its backward pass (Layout::offload_activations): input,
   // output; one of them on the host
   activations_to_host,
@@ -231,7 +232,7 @@ enum class Action : std::uint8_t {
   gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,       // gathered ones out of the gather's buffer, in place, or a shard that is
                       // the whole: [input], output
-  prepare_gradients,  // read, or scaled in place, before they are reduced: output
+  prepare_gradients,  // read, or scaled in place, before they are reduced
   cast_out,           // input: gradients, output: message in the format of the wire
   reduce,             // average, of scaled ones the sum: input, output; in place: all of it, or
                       // into the own slice
@@ -241,7 +242,7 @@ enum class Action : std::uint8_t {
   // Of a bucket whose gradients are compressed (Layout::compression); state: what is kept from step
   // to step. A factor is the first of power_sgd, with what travels whole behind it.
   compress,             // gradient, [state], output: message
-  exchange_compressed,  // collective: [input], output
+  exchange_compressed,  // collective
   recompress,           // [gradient], [state], input: what came, [saved: a factor], output: message
   decompress,           // [input: what came], [saved: a factor], [state], output: gradients
   quantize_weights,     // input: the shard, or the secondary one; output: message
@@ -262,7 +263,7 @@ enum class Action : std::uint8_t {
   outer_gradient,  // input, [state], output: message: parameters, or how far they have come
   average_outer,   // all-reduce, mean, in place: output: message
   // Quantised (Layout::outer_quantization): the message is integers, in a piece for each group.
-  exchange_outer,  // all-to-all of the pieces, or all-gather of their means: input, output
+  exchange_outer,  // all-to-all of the pieces, or all-gather of their means
   mean_outer,      // input: what came, output: message: the mean of the rank's own piece
   apply_outer,     // input: message, [state], [saved: states of the optimizer], output: weights
   // Where the state lies on the host (Layout::outer_on_host):
@@ -276,7 +277,7 @@ enum class Action : std::uint8_t {
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
                          // that holds a shard, what lies in the shard, at the start of output
-  sum_tied_gradient,     // all-reduce in place, of the table's bucket (its subject): output
+  sum_tied_gradient,     // all-reduce in place, of the table's bucket (its subject)
   gradient_norm,         // sum of squares of the owned gradients
   sum_gradient_norm,     // all-reduce of 4 bytes over the world
   adam,                  // ... [workspace]: states in fp32

@@ -12,7 +12,7 @@
 //     life: gathered weights and whole gradients of a bucket keep their buffer's number.
 //  5. Two uses of a life of which one writes are ordered by a stream or by dependencies, but for
 //     those of different parts.
-//  6. Of the roles, an operator has those that stand behind its Action, in one buffer each.
+//  6. An operator has the roles that its action allows (action_table.hpp), in one buffer each.
 //  7. What the host waits for comes before all that it issues behind, by streams or dependencies.
 //
 // Streams: kernels run on `compute`; the casts and sums that belong to a gradient reduction run on

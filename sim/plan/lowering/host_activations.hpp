@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "sim/plan/lowering/frame.hpp"
+#include "sim/plan/block/frame.hpp"
 #include "sim/plan/lowering/lowering_context.hpp"
 
 namespace sim::lowering {

@@ -2,7 +2,7 @@
 // (Layout::offload_parameters).
 #pragma once
 
-#include "sim/plan/lowering/parameter_store.hpp"
+#include "sim/plan/parameters/parameter_store.hpp"
 
 namespace sim::lowering {
 

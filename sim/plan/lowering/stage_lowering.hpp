@@ -4,15 +4,15 @@
 
 #include <vector>
 
-#include "sim/plan/lowering/block_backward.hpp"
-#include "sim/plan/lowering/block_forward.hpp"
+#include "sim/plan/block/block_backward.hpp"
+#include "sim/plan/block/block_forward.hpp"
+#include "sim/plan/block/merged_passes.hpp"
+#include "sim/plan/block/recomputation.hpp"
 #include "sim/plan/lowering/host_activations.hpp"
-#include "sim/plan/lowering/merged_passes.hpp"
-#include "sim/plan/lowering/optimizer_step.hpp"
-#include "sim/plan/lowering/parameter_layout.hpp"
 #include "sim/plan/lowering/pipeline_messages.hpp"
-#include "sim/plan/lowering/recomputation.hpp"
 #include "sim/plan/lowering/scale_sharing.hpp"
+#include "sim/plan/parameters/optimizer_step.hpp"
+#include "sim/plan/parameters/parameter_layout.hpp"
 
 namespace sim::lowering {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/plan/lowering/block_part.hpp"
+#include "sim/plan/block/block_part.hpp"
 #include "sim/plan/tape/tape.hpp"
 
 namespace sim::lowering {

@@ -1,5 +1,5 @@
 // Compressed gradients and parameters (Layout::compression).
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/chain_rule.hpp"

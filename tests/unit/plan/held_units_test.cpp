@@ -1,4 +1,4 @@
-// ZeRO-3 in torch.distributed.pipelining (sim/plan/lowering/gradient_sums.cpp).
+// ZeRO-3 in torch.distributed.pipelining (sim/plan/block/gradient_sums.cpp).
 #include "sim/memory/memory.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 

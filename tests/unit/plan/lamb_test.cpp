@@ -1,7 +1,7 @@
 // LAMB and 1-bit LAMB in a plan: states, what an update moves, what does not go with it.
 #include <algorithm>
 
-#include "sim/plan/lowering/compression_work.hpp"
+#include "sim/plan/parameters/compression_work.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/plan/checked_plan.hpp"

@@ -1,5 +1,5 @@
 // Muon: what it keeps, what it multiplies, and who updates which matrix.
-#include "sim/plan/lowering/muon.hpp"
+#include "sim/plan/parameters/muon.hpp"
 
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"

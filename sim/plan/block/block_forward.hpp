@@ -1,0 +1,43 @@
+// The forward pass of a block, also when it is run again for the backward pass.
+#pragma once
+
+#include "sim/plan/block/loss_forward.hpp"
+#include "sim/plan/block/op_interner.hpp"
+
+namespace sim::lowering {
+
+class BlockForward : BlockPart {
+ public:
+  BlockForward(BlockTools& tools, OperatorParts& parts)
+      : BlockPart{tools}, parts_{parts}, loss_{tools} {}
+
+  Value forward_block(Frame& frame, Value x);
+  Value forward_ops(Frame& frame, Value x, OpRange range);
+  // One operator of a module that runs again: from an input that was kept, or behind the one
+  // before it.
+  Value run_again(Frame& frame, std::size_t i, const Value& input);
+  Value run_next(Frame& frame, std::size_t i, const Value& x);
+  // Before a kernel that reads a number from the host's memory.
+  void wait_for_copies(const ShardedOp& op);
+
+ private:
+  Value forward_beside_shared(Frame& frame, Value x);
+  Value enter_branch(const Frame& frame, std::size_t i, Value x);
+  Value forward_of_module(Frame& frame, std::size_t i, const Value& x);
+  bool begins_branch(const Frame& frame, const OpWork& work) const;
+  Value end_early(Frame& frame, std::size_t i, const Value& x);
+  void wait_for_lengths();
+  void wait_before_mlp(const OpWork& work);
+  Value forward_op(Frame& frame, std::size_t i, Value x);
+  Value bring_beside(Frame& frame, std::size_t i, std::uint32_t collective, Bytes bytes);
+  Value forward_linear(Frame& frame, std::size_t i, Value x);
+  Value gather_input(Frame& frame, std::size_t i, const Value& x);
+  Value gather_output(Frame& frame, std::size_t i, Value own);
+  Value kept_output(Frame& frame, std::size_t i, Value x);
+  Value sum_over_tensor(const Frame& frame, std::size_t i, Value partial);
+
+  OperatorParts& parts_;
+  LossForward loss_;
+};
+
+}  // namespace sim::lowering

@@ -1,0 +1,48 @@
+// What the passes of a block have in common.
+#pragma once
+
+#include "sim/plan/block/gradient_sums.hpp"
+#include "sim/plan/block/op_emitter.hpp"
+#include "sim/plan/block/saved_tensors.hpp"
+#include "sim/plan/parameters/gradient_reduction.hpp"
+
+namespace sim::lowering {
+
+struct BlockTools {
+  BlockTools(LoweringContext& of, ParameterStore& parameters, WeightGathering& weights)
+      : context{of},
+        store{parameters},
+        emit{of, parameters},
+        kept{of},
+        sums{of, parameters, emit},
+        reduction{of, parameters, weights} {}
+
+  LoweringContext& context;
+  ParameterStore& store;
+  OpEmitter emit;
+  SavedTensors kept;
+  GradientSums sums;
+  GradientReduction reduction;
+  BranchTensors branches;
+};
+
+class BlockPart : protected StagePart {
+ protected:
+  explicit BlockPart(BlockTools& tools)
+      : StagePart{tools.context},
+        store_{tools.store},
+        emit_{tools.emit},
+        kept_{tools.kept},
+        sums_{tools.sums},
+        reduction_{tools.reduction},
+        branches_{tools.branches} {}
+
+  ParameterStore& store_;
+  OpEmitter& emit_;
+  SavedTensors& kept_;
+  GradientSums& sums_;
+  GradientReduction& reduction_;
+  BranchTensors& branches_;
+};
+
+}  // namespace sim::lowering

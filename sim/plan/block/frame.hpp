@@ -1,0 +1,66 @@
+// A micro-batch in a block, and what its operators keep between their passes.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "sim/plan/block/op_work.hpp"
+#include "sim/plan/lowering/stage_blocks.hpp"
+
+namespace sim::lowering {
+
+// What an operator of a block keeps between its forward and backward pass.
+struct Saved {
+  BufferId input{none};    // its input, kept instead of freed
+  BufferId extra{none};    // what it keeps besides
+  BufferId core{none};     // what selective recomputation has run again
+  BufferId output{none};   // its output, where the backward pass reads it
+  Value held{};            // its output, where it does not run again
+  Value module_input{};    // of a module that runs again, of which this operator is the first
+  BufferId weights{none};  // of choices, where an expert's activation multiplies by them
+  BufferId keys{none};     // the slice that came last, where attention goes round a ring
+  BufferId target_logit{none}, exponential_sum{none};  // of the loss
+  // Until the split-off weight gradient: of its output, and of the tokens that this rank adds the
+  // bias to, where those are fewer.
+  BufferId gradient{none}, bias_gradient{none};
+};
+
+struct Frame {  // a micro-batch in a block
+  const StageBlock* block = nullptr;
+  const ShardedBlock* shape = nullptr;
+  const BlockWork* work = nullptr;
+  Saved* saved = nullptr;
+  OpLabel label{};
+  Pass pass = Pass::forward;
+  bool keep = true;
+  BufferId kept{none};  // outputs that need not be computed again
+  std::size_t end = std::numeric_limits<std::size_t>::max();  // no operator from here on runs
+  bool ends_in_adapter = false;  // of the last one in front of it all but the second product
+  bool ends_in_adapter_of(std::size_t i) const { return ends_in_adapter && i + 1 == end; }
+};
+
+// Operators of a block that follow each other; `end` is behind the last.
+struct OpRange {
+  std::size_t begin = 0, end = 0;
+};
+
+// The number of operator i of the block among those of the stage.
+inline std::uint32_t site(const Frame& frame, std::size_t i) {
+  return frame.block->first_op + static_cast<std::uint32_t>(i);
+}
+
+// The first operator of the model has nobody to hand a gradient to.
+inline bool needs_input_gradient(const Frame& frame, std::size_t i) {
+  if (i > 0) return true;
+  // With adapters nothing in front of the first layer is trained; a norm stands at its head.
+  const bool ends = frame.block->layer == 0 && frame.shape->ops[i].ends_gradient;
+  return !frame.block->is_first && !ends;
+}
+
+// By operator of the block under way: the tensor and the gradient that go past the branch that it
+// begins; the gradient that a second branch made of its input.
+struct BranchTensors {
+  std::vector<Value> past, gradient_past, lent_gradient;
+};
+
+}  // namespace sim::lowering
