@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "real/calibrate/reference.hpp"
-#include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "real/net/transport.hpp"
 #include "sim/calibration/measurements.hpp"
 

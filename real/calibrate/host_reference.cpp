@@ -7,7 +7,7 @@
 #include "real/calibrate/core_clock.hpp"
 #include "real/calibrate/kernel_samples.hpp"
 #include "real/calibrate/reference.hpp"
-#include "real/host/kernels_linear.hpp"
+#include "real/host/kernels/kernels_linear.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "real/calibrate/measure_machine.hpp"
-#include "real/engine/algorithms.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "real/launch/launch.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/timeline/record.hpp"

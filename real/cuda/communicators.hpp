@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 
 namespace real {
 

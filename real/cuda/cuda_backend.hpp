@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 

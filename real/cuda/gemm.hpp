@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "real/cuda/algorithm_file.hpp"
-#include "real/engine/products.hpp"
+#include "real/engine/kernels/products.hpp"
 
 namespace real {
 

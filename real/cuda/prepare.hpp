@@ -1,13 +1,13 @@
 // Every operator of a BoundProgram as a launch on CUDA's streams: kernels and products by
-// real/engine/kernel_launches, communication by NCCL. All decisions are taken here, once; a step
-// only calls.
+// real/engine/launch/kernel_launches, communication by NCCL. All decisions are taken here, once; a
+// step only calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "real/cuda/gemm.hpp"
 #include "real/cuda/nccl.hpp"
-#include "real/engine/kernel_launches.hpp"
+#include "real/engine/launch/kernel_launches.hpp"
 
 namespace real {
 
@@ -15,7 +15,8 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
-// The fastest first: another one (cuDNN's) is a class of real/engine/attention.hpp, before our own.
+// The fastest first: another one (cuDNN's) is a class of real/engine/kernels/attention.hpp, before
+// our own.
 Attentions cuda_attentions();
 
 // Products by cuBLASLt. A bias that the library does not take as it lies is added by a kernel.

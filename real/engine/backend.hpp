@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "real/engine/bound_program.hpp"
-#include "real/engine/routing_table.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/timeline/timeline.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "sim/timeline/timeline.hpp"
 
 namespace real {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "real/engine/normal_values.hpp"
+#include "real/engine/kernels/normal_values.hpp"
 #include "real/engine/rank_state.hpp"
 
 namespace real {

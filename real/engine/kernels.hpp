@@ -1,6 +1,6 @@
 // The kernels of the engine, which every backend implements: `Table` at the end has one of each.
-// Declared here as functions: those of real/cuda/kernels have these names, real/host/host_kernels
-// has its own.
+// Declared here as functions: those of real/cuda/kernels have these names,
+// real/host/kernels/host_kernels has its own.
 //
 // Everything is asynchronous on `stream` (on the host: has run when the call returns); pointers are
 // memory of the device, not checked; `dtype` is bf16 or fp32. Rows are contiguous.
@@ -22,7 +22,7 @@
 #include <functional>
 #include <utility>
 
-#include "real/engine/routing.hpp"
+#include "real/engine/kernels/routing.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/model/model.hpp"
 
@@ -62,7 +62,7 @@ struct AdamStep {
   std::int64_t number = 0;                  // of the step, from 0
 };
 
-// Which elements an operator drops (real/engine/dropout.hpp).
+// Which elements an operator drops (real/engine/kernels/dropout.hpp).
 struct Dropout {
   double probability = 0;  // below 1; 0: none
   std::uint64_t seed = 0;

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "real/engine/attention.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
-#include "real/engine/products.hpp"
+#include "real/engine/kernels/attention.hpp"
+#include "real/engine/kernels/products.hpp"
 
 namespace real {
 

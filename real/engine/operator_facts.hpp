@@ -5,7 +5,7 @@
 #include <array>
 
 #include "real/engine/bound_program.hpp"
-#include "real/engine/routing.hpp"
+#include "real/engine/kernels/routing.hpp"
 #include "real/net/collectives.hpp"
 #include "sim/model/dropout.hpp"
 #include "sim/program/action_table.hpp"

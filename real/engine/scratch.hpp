@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/engine/attention.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
+#include "real/engine/kernels/attention.hpp"
 #include "sim/layout/training.hpp"
 
 namespace real {

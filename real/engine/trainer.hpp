@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
 #include "real/engine/control.hpp"
+#include "real/engine/data/tokens.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "real/engine/parameters.hpp"
-#include "real/engine/tokens.hpp"
 #include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 #include "sim/layout/training.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "real/engine/kernel_launches.hpp"
+#include "real/engine/launch/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "real/host/token_exchange.hpp"
 #include "sim/base/check.hpp"

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
 #include "real/engine/bound_program.hpp"
-#include "real/engine/routing_table.hpp"
+#include "real/engine/kernels/algorithms.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 #include "real/engine/scratch.hpp"
 #include "real/host/arena.hpp"
 #include "real/net/collectives.hpp"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
 #include "real/engine/backend.hpp"
-#include "real/engine/routing_table.hpp"
+#include "real/engine/kernels/algorithms.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 #include "real/net/heartbeat.hpp"
 #include "real/net/transport.hpp"
 
@@ -26,7 +26,8 @@ struct HostSetup {
   Algorithms algorithms;
   Heartbeat* heartbeat = nullptr;       // told of every operator; may be null
   ParameterServers* servers = nullptr;  // of all ranks, where the layout has some
-  // Routers choose by their scores; else evenly. The plan has room (real/engine/routed_layout.hpp).
+  // Routers choose by their scores; else evenly. The plan has room
+  // (real/engine/kernels/routed_layout.hpp).
   std::optional<RouterScore> routing{};
 };
 

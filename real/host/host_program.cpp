@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "real/engine/operator_facts.hpp"
-#include "real/host/kernels_compression.hpp"
-#include "real/host/kernels_dropout.hpp"
-#include "real/host/kernels_lamb.hpp"
-#include "real/host/kernels_local_steps.hpp"
-#include "real/host/kernels_routed.hpp"
+#include "real/host/kernels/kernels_compression.hpp"
+#include "real/host/kernels/kernels_dropout.hpp"
+#include "real/host/kernels/kernels_lamb.hpp"
+#include "real/host/kernels/kernels_local_steps.hpp"
+#include "real/host/kernels/kernels_routed.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {

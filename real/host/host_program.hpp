@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "real/engine/backend.hpp"
-#include "real/engine/kernel_launches.hpp"
+#include "real/engine/launch/kernel_launches.hpp"
 #include "real/host/arena.hpp"
-#include "real/host/host_kernels.hpp"
+#include "real/host/kernels/host_kernels.hpp"
 
 namespace real {
 

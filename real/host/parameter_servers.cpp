@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "real/engine/scratch.hpp"
-#include "real/host/host_kernels.hpp"
+#include "real/host/kernels/host_kernels.hpp"
 #include "sim/base/check.hpp"
 #include "sim/plan/server_exchange.hpp"
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "real/engine/routing_table.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 #include "real/host/communication.hpp"
 
 namespace real {

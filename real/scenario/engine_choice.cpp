@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "real/cuda/cuda_backend.hpp"
-#include "real/engine/labelled_text.hpp"
+#include "real/engine/data/labelled_text.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/config/data_folder.hpp"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "real/engine/algorithms.hpp"
-#include "real/engine/tokens.hpp"
+#include "real/engine/data/tokens.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "sim/base/words.hpp"
 #include "sim/scenario/scenario.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "real/engine/token_facts.hpp"
-#include "real/engine/token_ids.hpp"
+#include "real/engine/data/token_facts.hpp"
+#include "real/engine/data/token_ids.hpp"
 #include "sim/base/table_text.hpp"
 #include "sim/cli/engine.hpp"
 

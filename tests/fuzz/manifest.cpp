@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "real/engine/checkpoint_files.hpp"
+#include "real/engine/checkpoint/checkpoint_files.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/fuzz/require.hpp"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "real/engine/labelled_text.hpp"
+#include "real/engine/data/labelled_text.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/fuzz/require.hpp"

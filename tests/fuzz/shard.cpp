@@ -2,7 +2,7 @@
 // and together within the file.
 #include <cstdint>
 
-#include "real/engine/checkpoint_files.hpp"
+#include "real/engine/checkpoint/checkpoint_files.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scratch_file.hpp"

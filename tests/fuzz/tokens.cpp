@@ -1,7 +1,7 @@
 // Files of training data: any bytes are an InputError or samples whose ids are all of the
 // vocabulary. The bytes stand under a name of a text and, before and behind a line "--index--", as
 // the two files of Megatron-LM's datasets.
-#include "real/engine/tokens.hpp"
+#include "real/engine/data/tokens.hpp"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "real/engine/token_ids.hpp"
+#include "real/engine/data/token_ids.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/fuzz/require.hpp"
 #include "tests/fuzz/scratch_file.hpp"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "real/engine/routed_layout.hpp"
+#include "real/engine/kernels/routed_layout.hpp"
 #include "real/engine/trainer.hpp"
 #include "real/host/host_backend.hpp"
 #include "real/host/parameter_servers.hpp"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "real/engine/algorithms.hpp"
-#include "real/engine/global_tensors.hpp"
+#include "real/engine/checkpoint/global_tensors.hpp"
+#include "real/engine/data/tokens.hpp"
+#include "real/engine/kernels/algorithms.hpp"
 #include "real/engine/parameters.hpp"
-#include "real/engine/tokens.hpp"
 #include "real/engine/trainer.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "real/engine/labelled_text.hpp"
+#include "real/engine/data/labelled_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/equivalence_cases.hpp"
 

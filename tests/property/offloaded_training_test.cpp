@@ -8,7 +8,7 @@
 #include "real/engine/initial_weights.hpp"
 #include "real/engine/scratch.hpp"
 #include "real/host/host_backend.hpp"
-#include "real/host/host_kernels.hpp"
+#include "real/host/kernels/host_kernels.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/small_training.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "real/engine/bound_program.hpp"
-#include "real/engine/labelled_text.hpp"
+#include "real/engine/data/labelled_text.hpp"
 #include "real/host/host_backend.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/equivalence.hpp"

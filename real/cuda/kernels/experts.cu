@@ -1,6 +1,6 @@
 // Mixtures of experts: the choice, copies of tokens, their sums and their order, and activations
-// that the weight of a choice multiplies. The rules are those of real/engine/routing.hpp, whose
-// functions are the host's only.
+// that the weight of a choice multiplies. The rules are those of real/engine/kernels/routing.hpp,
+// whose functions are the host's only.
 #include "real/cuda/kernels/activations.cuh"
 #include "real/cuda/kernels/launch.cuh"
 

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "real/cuda/prepare.hpp"
-#include "real/host/host_kernels.hpp"
+#include "real/host/kernels/host_kernels.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 
 namespace real {

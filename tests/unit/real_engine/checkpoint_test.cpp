@@ -7,8 +7,8 @@
 #include <functional>
 #include <limits>
 
-#include "real/engine/checkpoint_files.hpp"
-#include "real/engine/sha256.hpp"
+#include "real/engine/checkpoint/checkpoint_files.hpp"
+#include "real/engine/checkpoint/sha256.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/equivalence.hpp"

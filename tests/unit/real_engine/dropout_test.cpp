@@ -1,5 +1,5 @@
 // The draws of dropout: Philox's published numbers, and what a mask follows from.
-#include "real/engine/dropout.hpp"
+#include "real/engine/kernels/dropout.hpp"
 
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <set>
 
-#include "real/engine/normal_values.hpp"
+#include "real/engine/kernels/normal_values.hpp"
 #include "real/engine/rank_state.hpp"
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"

@@ -1,5 +1,5 @@
 // Sentences with labels: the tokenizer, the rows of a step, and what is refused at which line.
-#include "real/engine/labelled_text.hpp"
+#include "real/engine/data/labelled_text.hpp"
 
 #include <algorithm>
 #include <set>

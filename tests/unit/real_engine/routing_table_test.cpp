@@ -1,5 +1,5 @@
 // Where tokens go that choose their experts by scores.
-#include "real/engine/routing_table.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,6 +1,6 @@
 // Files of token ids: every format gives the same samples, and what is torn or wrong is refused in
 // words.
-#include "real/engine/token_file.hpp"
+#include "real/engine/data/token_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <set>
 
-#include "real/engine/token_facts.hpp"
-#include "real/engine/token_ids.hpp"
-#include "real/engine/tokens.hpp"
+#include "real/engine/data/token_facts.hpp"
+#include "real/engine/data/token_ids.hpp"
+#include "real/engine/data/tokens.hpp"
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"

@@ -1,5 +1,5 @@
 // A text as samples: whose they are, and that every layout sees the same.
-#include "real/engine/tokens.hpp"
+#include "real/engine/data/tokens.hpp"
 
 #include <algorithm>
 #include <set>

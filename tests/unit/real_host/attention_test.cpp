@@ -1,6 +1,6 @@
 // Attention against its definition in float64, gradients against its finite differences.
-#include "real/engine/dropout.hpp"
-#include "real/host/kernels_attention.hpp"
+#include "real/engine/kernels/dropout.hpp"
+#include "real/host/kernels/kernels_attention.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
-#include "real/host/kernels_compression.hpp"
-#include "real/host/kernels_quantized.hpp"
+#include "real/host/kernels/kernels_compression.hpp"
+#include "real/host/kernels/kernels_quantized.hpp"
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"
 

@@ -2,7 +2,7 @@
 #include <limits>
 #include <numbers>
 
-#include "real/host/kernels_elementwise.hpp"
+#include "real/host/kernels/kernels_elementwise.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

@@ -1,6 +1,6 @@
 // Tables and loss.
-#include "real/host/kernels_embedding.hpp"
-#include "real/host/kernels_loss.hpp"
+#include "real/host/kernels/kernels_embedding.hpp"
+#include "real/host/kernels/kernels_loss.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

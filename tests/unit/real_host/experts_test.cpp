@@ -2,8 +2,8 @@
 #include <array>
 #include <set>
 
-#include "real/host/kernels_experts.hpp"
-#include "real/host/kernels_linear.hpp"
+#include "real/host/kernels/kernels_experts.hpp"
+#include "real/host/kernels/kernels_linear.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

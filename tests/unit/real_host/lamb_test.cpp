@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "real/host/kernels_lamb.hpp"
+#include "real/host/kernels/kernels_lamb.hpp"
 #include "tests/catch.hpp"
 
 using namespace real;

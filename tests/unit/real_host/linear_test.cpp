@@ -1,5 +1,5 @@
 // Linear kernels against products written out in float64.
-#include "real/host/kernels_linear.hpp"
+#include "real/host/kernels/kernels_linear.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

@@ -3,8 +3,8 @@
 #include <array>
 #include <vector>
 
-#include "real/host/kernels_local_steps.hpp"
-#include "real/host/kernels_quantized.hpp"
+#include "real/host/kernels/kernels_local_steps.hpp"
+#include "real/host/kernels/kernels_quantized.hpp"
 #include "tests/catch.hpp"
 
 using namespace real;

@@ -1,5 +1,5 @@
 // Norms against their definition in float64, gradients against its finite differences.
-#include "real/host/kernels_norm.hpp"
+#include "real/host/kernels/kernels_norm.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

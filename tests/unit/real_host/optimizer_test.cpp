@@ -1,5 +1,5 @@
 // AdamW against its formulas in float64.
-#include "real/host/kernels_optimizer.hpp"
+#include "real/host/kernels/kernels_optimizer.hpp"
 #include "tests/unit/real_host/kernel_check.hpp"
 
 using namespace real_test;  // NOLINT(google-build-using-namespace)

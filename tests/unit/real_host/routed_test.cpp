@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "real/host/kernels_routed.hpp"
+#include "real/host/kernels/kernels_routed.hpp"
 #include "sim/base/random.hpp"
 #include "tests/catch.hpp"
 
