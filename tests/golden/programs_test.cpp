@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "sim/base/input_error.hpp"
@@ -96,14 +97,22 @@ void add_rows(const MeasuredSet& set, Programs& programs) {
   }
 }
 
+// The four largest sets take most of the time, by hand only.
+bool is_large(const MeasuredSet& set) {
+  return std::set<std::string>{"bigscience_176b", "calculon_seqsel_memory", "dgxc_benchmarking",
+                               "nvidia_performance"}
+      .contains(set.name);
+}
+
 TEST_CASE("the programs of the measured rows are those recorded", "[programs]") {
   std::map<std::string, std::string> now;
   for (const MeasuredSet& set : load_sets("validation", {})) {
+    if (is_large(set) && !asked("STEPCAST_PROGRAMS")) continue;
     Programs programs;
     add_rows(set, programs);
     now["validation " + set.name] = programs.text();
   }
-  CHECK(now.size() >= 20);
+  CHECK(now.size() >= 16);
   compare_or_record(now);
 }
 
