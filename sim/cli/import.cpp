@@ -1,5 +1,5 @@
 // stepcast import: files of other programs, shown as what Stepcast reads in them.
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 
 #include <memory>
 #include <optional>

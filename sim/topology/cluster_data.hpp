@@ -9,7 +9,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/topology/cluster.hpp"
 #include "sim/topology/fabric.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 #include "sim/topology/node_template.hpp"
 
 namespace sim {

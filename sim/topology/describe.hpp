@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sim/topology/cluster.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 
 namespace sim {
 

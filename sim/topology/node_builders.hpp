@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/config/reader.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 #include "sim/topology/node_template.hpp"
 
 namespace sim {

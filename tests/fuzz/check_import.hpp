@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 #include "tests/fuzz/require.hpp"
 
 namespace fuzz {
 
-// REQUIRES: `import` is one of the importers of sim/topology/import.hpp.
+// REQUIRES: `import` is one of the importers of sim/topology/import/import.hpp.
 template <class Import>
 void check_import(const std::uint8_t* data, std::size_t size, Import import) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};

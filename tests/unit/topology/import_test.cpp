@@ -1,4 +1,4 @@
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
 
 #include <algorithm>
 

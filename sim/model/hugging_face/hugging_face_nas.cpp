@@ -3,7 +3,7 @@
 // (nvidia/Llama-3_3-Nemotron-Super-49B-v1).
 #include <algorithm>
 
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 namespace {

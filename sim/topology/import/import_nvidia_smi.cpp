@@ -8,9 +8,9 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
+#include "sim/topology/import/smi_matrix.hpp"
 #include "sim/topology/nvlink_balance.hpp"
-#include "sim/topology/smi_matrix.hpp"
 
 namespace sim {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/topology/import.hpp"
+#include "sim/topology/import/import.hpp"
+#include "sim/topology/import/xml_vocabulary.hpp"
 #include "sim/topology/nvlink_balance.hpp"
 #include "sim/topology/text_position.hpp"
-#include "sim/topology/xml_vocabulary.hpp"
 
 namespace sim {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/config/reader.hpp"
-#include "sim/model/hugging_face_architecture.hpp"
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/topology/smi_text.hpp"
+#include "sim/topology/import/smi_text.hpp"
 
 namespace sim {
 

@@ -1,4 +1,4 @@
-#include "sim/topology/smi_matrix.hpp"
+#include "sim/topology/import/smi_matrix.hpp"
 
 #include <fmt/format.h>
 

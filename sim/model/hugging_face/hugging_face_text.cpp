@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_architecture.hpp"
 
 namespace sim {
 namespace {

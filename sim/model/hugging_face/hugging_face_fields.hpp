@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sim/config/reader.hpp"
-#include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_architecture.hpp"
 #include "sim/model/transformer.hpp"
 
 namespace sim {

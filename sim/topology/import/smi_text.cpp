@@ -1,4 +1,4 @@
-#include "sim/topology/smi_text.hpp"
+#include "sim/topology/import/smi_text.hpp"
 
 #include <algorithm>
 #include <array>

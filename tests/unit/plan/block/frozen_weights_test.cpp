@@ -3,7 +3,7 @@
 
 #include "sim/plan/sharding/low_rank.hpp"
 #include "tests/catch.hpp"
-#include "tests/unit/plan/adapters.hpp"
+#include "tests/unit/plan/block/adapters.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 #include "tests/unit/plan/models.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 namespace {

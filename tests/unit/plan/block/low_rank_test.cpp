@@ -7,7 +7,7 @@
 #include "sim/framework/presets/preset.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "tests/catch.hpp"
-#include "tests/unit/plan/adapters.hpp"
+#include "tests/unit/plan/block/adapters.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
 #include "tests/unit/plan/framework_programs.hpp"
 #include "tests/unit/plan/models.hpp"

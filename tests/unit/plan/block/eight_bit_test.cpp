@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/models.hpp"
 
 using namespace sim;
 

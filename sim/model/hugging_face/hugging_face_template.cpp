@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "sim/config/yaml_text.hpp"
-#include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_architecture.hpp"
 
 namespace sim {
 namespace {

@@ -4,13 +4,13 @@
 #include <map>
 #include <string>
 
-#include "models.hpp"
 #include "sim/memory/arena.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
+#include "tests/unit/plan/models.hpp"
 
 using namespace sim;
 

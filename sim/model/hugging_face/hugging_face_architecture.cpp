@@ -1,4 +1,4 @@
-#include "sim/model/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_architecture.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 namespace {

@@ -3,7 +3,7 @@
 // of one model each, which is no fact about this file: sizes are required.
 #include <algorithm>
 
-#include "sim/model/hugging_face_fields.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 

@@ -1,4 +1,4 @@
-#include "sim/topology/xml_vocabulary.hpp"
+#include "sim/topology/import/xml_vocabulary.hpp"
 
 #include <fmt/format.h>
 
