@@ -11,10 +11,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include "sim/base/complete_file.hpp"
 
 namespace real {
 namespace {
@@ -99,21 +102,20 @@ void AlgorithmFile::read() {
   }
 }
 
-void AlgorithmFile::append(const std::string& key, const ChosenAlgorithm& chosen) {
-  std::error_code none;
-  const bool fresh = !fs::exists(path_, none) || fs::file_size(path_, none) == 0;
-  // A line that was cut short ends here.
-  std::string text = fresh ? fmt::format("{}\n", first_line) : std::string{};
-  if (!fresh) {
-    std::ifstream in{path_};
-    in.seekg(-1, std::ios::end);
-    if (in.get() != '\n') text.push_back('\n');
-  }
+void AlgorithmFile::append(const std::string& key, const ChosenAlgorithm& chosen) const {
+  std::ifstream in{path_, std::ios::binary};
+  std::string text{std::istreambuf_iterator<char>{in}, {}};
+  if (text.empty()) text = first_line;
+  if (text.back() != '\n') text.push_back('\n');  // a line that was cut short ends here
   text += fmt::format("{}\t{:016x}\t{:.3f}\t{}\n", key, fmt::join(chosen.algorithm, " "),
                       chosen.microseconds, chosen.description);
-  std::ofstream out{path_, std::ios::app};
-  out << text << std::flush;
-  if (!out) fail(path_, "cannot be written");
+  try {
+    sim::CompleteFile file{path_};
+    file.write(text);
+    file.commit();
+  } catch (const std::runtime_error& error) {
+    fail(path_, error.what());
+  }
 }
 
 ChosenAlgorithm AlgorithmFile::get(const std::string& key, const Accept& accept,

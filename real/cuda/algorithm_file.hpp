@@ -37,7 +37,7 @@ class AlgorithmFile {
 
  private:
   void read();
-  void append(const std::string& key, const ChosenAlgorithm& chosen);
+  void append(const std::string& key, const ChosenAlgorithm& chosen) const;
 
   std::string path_;
   std::map<std::string, ChosenAlgorithm> choices_;

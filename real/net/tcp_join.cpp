@@ -353,7 +353,7 @@ std::vector<Address> table_from(const Socket& master, const TcpWorld& world, Dea
         fmt::format("{} does not answer as rank 0 of a run", to_text(peer_of(master)))};
   std::string text(reply.text_bytes, ' ');
   complain(receive_all(master, std::as_writable_bytes(std::span{text}), deadline));
-  text = sim::printable(text);
+  text = text.empty() ? "rank 0 does not say why" : sim::printable(text);
   if (reply.verdict == Verdict::refused)
     throw std::runtime_error{
         fmt::format("turned away by rank 0 at {}: {}", to_text(peer_of(master)), text)};

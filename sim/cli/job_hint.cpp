@@ -45,12 +45,13 @@ std::string own_kind(const std::vector<std::string>& arguments, const std::strin
   }
 }
 
-std::optional<FileHint> hint_of(const std::vector<std::string>& arguments,
-                                const std::string& file) {
+// `failed`: the failure may be this file's.
+std::optional<FileHint> hint_of(const std::vector<std::string>& arguments, const std::string& file,
+                                bool failed) {
   const std::string text = head_of_file(file);
   if (const ForeignFormat* format = foreign_format_of(text)) {
     if (reads_format(*format, arguments)) return FileHint{};
-    return FileHint{.text = foreign_text(*format, file, text), .explains = true};
+    return FileHint{.text = foreign_text(*format, file, text), .explains = failed};
   }
   if (const std::optional<JobKind> kind = job_kind_of(file, text)) {
     if (imports(arguments, *kind)) return FileHint{};
@@ -60,21 +61,32 @@ std::optional<FileHint> hint_of(const std::vector<std::string>& arguments,
   }
   if (const ForeignFormat* launch = foreign_format_of(text, true))
     return FileHint{.text = foreign_text(*launch, file, text)};
-  std::string own = own_kind(arguments, file, text);
+  std::string own = failed ? own_kind(arguments, file, text) : "";
   if (own.empty()) return std::nullopt;
   return FileHint{.text = std::move(own), .explains = true};
+}
+
+std::vector<std::string> regular(std::vector<std::string> files) {
+  std::erase_if(files, [](const std::string& file) {
+    std::error_code ignored;
+    return !std::filesystem::is_regular_file(file, ignored);
+  });
+  return files;
 }
 
 }  // namespace
 
 FileHint file_hint(const std::vector<std::string>& arguments, const Failure& failure) {
   if (failure.code != ExitCode::invalid_input || arguments.empty()) return {};
-  std::vector<std::string> files = failure.files;
-  files.insert(files.end(), arguments.begin() + 1, arguments.end());
-  std::error_code ignored;
-  for (const std::string& file : files)
-    if (std::filesystem::is_regular_file(file, ignored))
-      if (std::optional<FileHint> hint = hint_of(arguments, file)) return *std::move(hint);
+  const std::vector<std::string> failed = regular(failure.files);
+  std::vector<std::string> files = failed;
+  for (const std::string& file : regular({arguments.begin() + 1, arguments.end()}))
+    files.push_back(file);
+  for (const std::string& file : files) {
+    // One in no file, such as in --set, may come from any that is named.
+    const bool of_it = failed.empty() || std::ranges::count(failed, file) > 0;
+    if (std::optional<FileHint> hint = hint_of(arguments, file, of_it)) return *std::move(hint);
+  }
   return {};
 }
 

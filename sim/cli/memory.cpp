@@ -6,6 +6,7 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/followed_notes.hpp"
+#include "sim/cli/slow_note.hpp"
 #include "sim/forecast/forecast.hpp"
 
 namespace sim {
@@ -18,11 +19,12 @@ struct MemoryRequest {
 };
 
 ExitCode show_memory(const MemoryRequest& request) {
+  SlowNote slow;
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   // The other forms have them among their notes.
   if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
     print_followed(scenario);
-  const Report report = forecast_memory(scenario).report;
+  const Report report = forecast_memory(scenario, slow.control()).report;
   const auto table = [](const Report& shown) {
     return memory_table(shown, {.color = color_wanted()});
   };

@@ -5,6 +5,7 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/followed_notes.hpp"
+#include "sim/cli/slow_note.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/forecast/shown_ranks.hpp"
@@ -52,14 +53,16 @@ TraceRanks trace_ranks(const SimulateRequest& request, const Scenario& scenario)
 }
 
 ExitCode simulate_scenario(const SimulateRequest& request) {
+  SlowNote slow;
   Scenario scenario = load_scenario(request.scenario, request.overrides);
   // The other forms have them among their notes.
   if (request.output == OutputFormat::csv || request.output == OutputFormat::md)
     print_followed(scenario);
   const TraceRanks ranks = trace_ranks(request, scenario);
   if (request.no_fold || ranks.any_rank()) scenario.options.fold = false;
-  const Forecast made =
-      forecast(scenario, {.what_if = !request.no_what_if, .every_rank = ranks.any_rank()});
+  const Forecast made = forecast(
+      scenario, {.what_if = !request.no_what_if, .every_rank = ranks.any_rank()}, slow.control());
+  slow.is_at("writing");
   const Plan& plan = *made.plan;
   if (!request.trace.empty()) write_trace(request, scenario, plan, made.timeline, ranks);
   if (!request.picture.empty()) write_picture(request, scenario, plan, made.timeline);

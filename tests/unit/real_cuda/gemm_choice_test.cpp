@@ -1,7 +1,10 @@
 // The choice of algorithms for products: the same on a cold device and a warm one, in each process
 // and from its file.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -177,6 +180,23 @@ TEST_CASE("a line that was cut short is told and chosen anew, another file is re
                       folder.file() +
                           ": its first line is not \"stepcast: chosen products, 1\" (the file of "
                           "chosen products; STEPCAST_GEMM_CACHE names another place, or off)");
+}
+
+TEST_CASE("where no more can be written, the choices that were there stay whole", "[real_cuda]") {
+  const Folder folder;
+  const Times times{steady};
+  CHECK(algorithm_of(folder.file()) == 1);
+  const std::vector<std::string> lines = lines_of(folder.file());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{fs::file_size(folder.file()) + 10, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &full);
+  CHECK_THROWS_WITH(algorithm_of(folder.file(), 5),
+                    Catch::Matchers::StartsWith(folder.file() + ": cannot write " + folder.file() +
+                                                ": File too large (the file of chosen products"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(lines_of(folder.file()) == lines);
 }
 
 TEST_CASE("the place of the choices is the user's", "[real_cuda]") {
