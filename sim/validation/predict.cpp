@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/work.hpp"
+#include "sim/engine/unfolded.hpp"
 #include "sim/report/memory_kinds.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
@@ -104,6 +106,20 @@ double activation_share(const Scenario& it, const Plan& plan) {
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
+// The most that is simulated of a row, rank by rank: ten seconds. A table has many rows.
+constexpr std::uint64_t million = 1'000'000, most_activities = 100 * million;
+
+void require_simulable(const Plan& plan, const SimulationOptions& options) {
+  const std::uint64_t activities = unfolded_activities(plan, options);
+  if (activities <= most_activities) return;
+  throw NotSimulated(
+      fmt::format("the step has {} million operators and messages, rank by rank; allowed of a row: "
+                  "{} million. Leave out simulation.jitter, simulation.fold and "
+                  "simulation.collectives, or forecast the row alone: stepcast validate emit, "
+                  "stepcast simulate",
+                  activities / million, most_activities / million));
+}
+
 // Fills in the time and what is asked for of the timeline.
 void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
               const std::string& scenario, bool traits, const Control& control,
@@ -115,6 +131,7 @@ void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
     throw InputError{SourcePosition{scenario, 0, 0},
                      "layout.servers: a row is one step, without parameter servers"};
   SimulationOptions options = it.options;
+  require_simulable(plan, options);
   options.record_spans = traits || set.quantity == Quantity::layer;
   const Simulation simulation = simulate(plan, it.cluster, options, control);
   const Duration time = set.quantity == Quantity::layer
@@ -251,9 +268,8 @@ Prediction prediction_of(const MeasuredRow& row, Forecasted& of) {
   if (row.memory && row.outcome == Outcome::ran) {
     prediction.memory_excess = memory_excess(row, of.plan, of.memory, device, of.stages);
     prediction.memory_kinds = memory_kinds(of.it.framework.name, of.it.layout, of.it.model);
-    prediction.plan_memory = counts_tensors(row)
-                                 ? most_tensors(of.stages)
-                                 : reserved_memory(row, of.plan, of.memory, device);
+    prediction.plan_memory = counts_tensors(row) ? most_tensors(of.stages)
+                                                 : reserved_memory(row, of.plan, of.memory, device);
   }
   if (row.memory && row.outcome == Outcome::analytic)
     prediction.plan_memory = most_tensors(of.stages);

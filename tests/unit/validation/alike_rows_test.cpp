@@ -63,4 +63,21 @@ TEST_CASE("rows of one job are forecast once, and as each alone", "[validation]"
   }
 }
 
+// 4,096 ranks of some 65,000 operators each.
+TEST_CASE("a row that is too long rank by rank is skipped, and the others are forecast",
+          "[validation]") {
+  MeasuredSet set = repeated_runs();
+  set.rows = {row_of({{"row_id", "a"},
+                      {"num_gpus", "4096"},
+                      {"dp", "1024"},
+                      {"gbs", "1048576"},
+                      {"simulation.jitter", "0.01"}},
+                     {}),
+              row_of({{"row_id", "b"}, {"simulation.jitter", "0.01"}}, {})};
+  const std::vector<RowResult> rows = validate(set).rows;
+  REQUIRE(rows[0].skipped.starts_with("the step has "));
+  REQUIRE(rows[0].skipped.find("allowed of a row: 100 million") != std::string::npos);
+  REQUIRE(rows[1].prediction);
+}
+
 }  // namespace
