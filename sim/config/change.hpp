@@ -11,6 +11,7 @@ namespace sim {
 struct Change {
   std::string key;    // through nested objects: "node.nics.bandwidth"
   std::string value;  // as it would be written in the file; "x0.5": that times the file's own value
+  bool operator==(const Change&) const = default;
 };
 
 // "400 Gbps" times 0.5 is "200 Gbps". Empty where the text does not begin with a number.

@@ -12,6 +12,7 @@
 #include "sim/engine/own_links.hpp"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/system.hpp"
+#include "sim/engine/unfolded.hpp"
 #include "sim/engine/wirings.hpp"
 
 namespace sim {
@@ -129,12 +130,6 @@ std::vector<LinkLoad> link_loads(const System& system, const Executor& executor)
     return a.busy != b.busy ? a.busy > b.busy : a.link < b.link;
   });
   return loads;
-}
-
-bool folds(const SimulationOptions& options) {
-  // Jitter gives every rank times of its own, and messages one by one have no class to stand for
-  // them: both need the whole machine.
-  return options.fold && options.jitter <= 0 && options.collectives == CollectiveModel::fluid;
 }
 
 System wire_and_fold(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,

@@ -62,6 +62,7 @@ struct SimulationOptions {
   bool interference = true;     // communication takes SMs and memory bandwidth from kernels
   bool persistent = true;       // products that are persistent keep their SMs; else all give way
   bool measured = true;         // times that cluster and device files carry beat the formulas
+  bool operator==(const SimulationOptions&) const = default;
 };
 
 struct SimulationStats {

@@ -110,12 +110,14 @@ struct LinkFault {
   // Which links: "node 3 nic 1", "node 3 gpu 2 nvlink", or "fabric NAME" as `topo` prints them.
   std::string where;
   double factor = 0;  // of the capacity that is left; 0: dead
+  bool operator==(const LinkFault&) const = default;
 };
 
 // What-ifs: values of the cluster file and of its device file replaced.
 struct ClusterChanges {
   std::vector<Change> cluster, device;
   bool empty() const { return cluster.empty() && device.empty(); }
+  bool operator==(const ClusterChanges&) const = default;
 };
 
 class Cluster {

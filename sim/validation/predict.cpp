@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/work.hpp"
+#include "sim/engine/unfolded.hpp"
 #include "sim/report/memory_kinds.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/read_anchor.hpp"
@@ -102,6 +106,20 @@ double activation_share(const Scenario& it, const Plan& plan) {
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
 }
 
+// The most that is simulated of a row, rank by rank: ten seconds. A table has many rows.
+constexpr std::uint64_t million = 1'000'000, most_activities = 100 * million;
+
+void require_simulable(const Plan& plan, const SimulationOptions& options) {
+  const std::uint64_t activities = unfolded_activities(plan, options);
+  if (activities <= most_activities) return;
+  throw NotSimulated(
+      fmt::format("the step has {} million operators and messages, rank by rank; allowed of a row: "
+                  "{} million. Leave out simulation.jitter, simulation.fold and "
+                  "simulation.collectives, or forecast the row alone: stepcast validate emit, "
+                  "stepcast simulate",
+                  activities / million, most_activities / million));
+}
+
 // Fills in the time and what is asked for of the timeline.
 void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
               const std::string& scenario, bool traits, const Control& control,
@@ -113,6 +131,7 @@ void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
     throw InputError{SourcePosition{scenario, 0, 0},
                      "layout.servers: a row is one step, without parameter servers"};
   SimulationOptions options = it.options;
+  require_simulable(plan, options);
   options.record_spans = traits || set.quantity == Quantity::layer;
   const Simulation simulation = simulate(plan, it.cluster, options, control);
   const Duration time = set.quantity == Quantity::layer
@@ -198,40 +217,63 @@ double memory_excess(const MeasuredRow& row, const Plan& plan, PlanMemory& memor
   return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1 + beyond;
 }
 
-Prediction simulate_row(const MeasuredSet& set, const MeasuredRow& row,
-                        const PredictOptions& options, const Control& control) {
-  Scenario it = row_scenario(set, row, options.without);
-  leave_out(options.without, it.options);
-  if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
-    throw InputError{SourcePosition{row.scenario, 0, 0},
-                     "a layer is timed in a step of one micro-batch"};
-  const Plan plan = make_plan(it.model, it.layout);
-  Prediction prediction;
-  if (row.outcome != Outcome::analytic)
-    add_time(set, plan, it, row.scenario, options.traits, control, prediction);
+// What is forecast of a scenario, once for all rows that it is the scenario of.
+struct Forecasted {
+  Scenario it;
+  Plan plan;
+  PlanMemory memory;
+  std::vector<StageMemory> stages;
+  Prediction prediction;  // without what each row says
+
+  Forecasted(Scenario scenario, Plan made)
+      : it{std::move(scenario)}, plan{std::move(made)}, memory{plan} {}
+  Forecasted(Forecasted&&) = delete;
+};
+
+void add_memory(Forecasted& of) {
+  Prediction& prediction = of.prediction;
   prediction.fits = true;
-  PlanMemory memory{plan};
-  const std::vector<StageMemory> stages = memory.stages(it.cluster);
-  for (const StageMemory& stage : stages) {
+  of.stages = of.memory.stages(of.it.cluster);
+  for (const StageMemory& stage : of.stages) {
     prediction.peak_memory = std::max(prediction.peak_memory, stage.total);
     prediction.plan_memory = std::max(prediction.plan_memory, stage.use.peak + stage.fragments);
     prediction.fits = prediction.fits && stage.fits();
   }
-  prediction.framework = it.framework.name;
-  prediction.schedule = it.layout.schedule;
-  prediction.capacity = it.cluster.device().memory;
-  prediction.device = it.cluster.device().name;
-  prediction.gpus = it.layout.world_size();
+}
+
+std::unique_ptr<Forecasted> forecast_once(const MeasuredSet& set, const MeasuredRow& row,
+                                          Scenario it, const PredictOptions& options,
+                                          const Control& control) {
+  leave_out(options.without, it.options);
+  if (set.quantity == Quantity::layer && it.layout.micro_batches() != 1)
+    throw InputError{SourcePosition{row.scenario, 0, 0},
+                     "a layer is timed in a step of one micro-batch"};
+  Plan plan = make_plan(it.model, it.layout);
+  auto made = std::make_unique<Forecasted>(std::move(it), std::move(plan));
+  Prediction& prediction = made->prediction;
+  if (row.outcome != Outcome::analytic)
+    add_time(set, made->plan, made->it, row.scenario, options.traits, control, prediction);
+  add_memory(*made);
+  prediction.framework = made->it.framework.name;
+  prediction.schedule = made->it.layout.schedule;
+  prediction.capacity = made->it.cluster.device().memory;
+  prediction.device = made->it.cluster.device().name;
+  prediction.gpus = made->it.layout.world_size();
+  return made;
+}
+
+Prediction prediction_of(const MeasuredRow& row, Forecasted& of) {
+  Prediction prediction = of.prediction;
+  const Device& device = of.it.cluster.device();
   if (row.memory && row.outcome == Outcome::ran) {
-    prediction.memory_excess = memory_excess(row, plan, memory, it.cluster.device(), stages);
-    prediction.memory_kinds = memory_kinds(it.framework.name, it.layout, it.model);
+    prediction.memory_excess = memory_excess(row, of.plan, of.memory, device, of.stages);
+    prediction.memory_kinds = memory_kinds(of.it.framework.name, of.it.layout, of.it.model);
+    prediction.plan_memory = counts_tensors(row) ? most_tensors(of.stages)
+                                                 : reserved_memory(row, of.plan, of.memory, device);
   }
-  if (row.memory && row.outcome == Outcome::ran)
-    prediction.plan_memory = counts_tensors(row)
-                                 ? most_tensors(stages)
-                                 : reserved_memory(row, plan, memory, it.cluster.device());
-  if (row.memory && row.outcome == Outcome::analytic) prediction.plan_memory = most_tensors(stages);
-  if (row.activation_share) prediction.activation_share = activation_share(it, plan);
+  if (row.memory && row.outcome == Outcome::analytic)
+    prediction.plan_memory = most_tensors(of.stages);
+  if (row.activation_share) prediction.activation_share = activation_share(of.it, of.plan);
   return prediction;
 }
 
@@ -277,18 +319,30 @@ Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism 
                       fused ? KernelForms::all_fused : KernelForms::of_framework);
 }
 
+std::vector<RowResult> predict(const MeasuredSet& set, std::span<const MeasuredRow* const> rows,
+                               const PredictOptions& options, const Control& control) {
+  throw_if_stopped(control);
+  std::vector<RowResult> results;
+  for (const MeasuredRow* row : rows)
+    results.push_back({.row = *row, .prediction = {}, .skipped = row->unreadable});
+  const MeasuredRow& first = *rows.front();
+  if (!first.unreadable.empty()) return results;
+  count_work(Work::rows_forecast, rows.size());
+  try {
+    const std::unique_ptr<Forecasted> made =
+        forecast_once(set, first, row_scenario(set, first, options.without), options, control);
+    for (RowResult& result : results)
+      result.prediction = prediction_of(result.row, *made);
+  } catch (const std::runtime_error& error) {
+    for (RowResult& result : results)
+      result.skipped = reason_in_a_line(error);
+  }
+  return results;
+}
+
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row, const PredictOptions& options,
                   const Control& control) {
-  throw_if_stopped(control);
-  RowResult result{.row = row, .prediction = {}, .skipped = row.unreadable};
-  if (!row.unreadable.empty()) return result;
-  count_work(Work::rows_forecast, 1);
-  try {
-    result.prediction = simulate_row(set, row, options, control);
-  } catch (const std::runtime_error& error) {
-    result.skipped = reason_in_a_line(error);
-  }
-  return result;
+  return predict(set, std::array{&row}, options, control).front();
 }
 
 }  // namespace sim

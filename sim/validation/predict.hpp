@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "sim/base/words.hpp"
 #include "sim/plan/plan.hpp"
@@ -91,6 +93,9 @@ struct PredictOptions {
 // A scenario that cannot be read or simulated is a result too: `skipped` says why. Throws Stopped.
 RowResult predict(const MeasuredSet& set, const MeasuredRow& row,
                   const PredictOptions& options = {}, const Control& control = {});
+// The same of rows of one scenario (alike_rows.hpp), which is forecast once. REQUIRES: rows.
+std::vector<RowResult> predict(const MeasuredSet& set, std::span<const MeasuredRow* const> rows,
+                               const PredictOptions& options = {}, const Control& control = {});
 
 // Time that the first recorded rank with layer `layer` spends on it: from the start of the first
 // to the end of the last of its forward operators, and the same of recomputation and backward.

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/parallel.hpp"
+#include "sim/validation/alike_rows.hpp"
 
 namespace sim {
 namespace {
@@ -126,10 +128,17 @@ std::vector<std::string> exceeded(const SetScore& score, const ErrorBound& bound
 SetResult validate(const MeasuredSet& set, const PredictOptions& options, const Control& control) {
   SetResult result{.set = set, .rows = {}, .score = {}};
   result.rows.resize(set.rows.size());
+  const std::vector<std::vector<std::size_t>> groups = alike_rows(set, options.without);
   std::atomic<std::size_t> done{0};
-  for_each_piece(set.rows.size(), control, [&](std::size_t i) {
-    result.rows[i] = predict(set, set.rows[i], options, {.stop = control.stop});
-    control.tell("rows", static_cast<double>(++done) / static_cast<double>(set.rows.size()));
+  for_each_piece(groups.size(), control, [&](std::size_t i) {
+    std::vector<const MeasuredRow*> rows;
+    for (const std::size_t row : groups[i])
+      rows.push_back(&set.rows[row]);
+    std::vector<RowResult> made = predict(set, rows, options, {.stop = control.stop});
+    for (std::size_t row = 0; row < made.size(); ++row)
+      result.rows[groups[i][row]] = std::move(made[row]);
+    const std::size_t now = done += made.size();
+    control.tell("rows", static_cast<double>(now) / static_cast<double>(set.rows.size()));
   });
   result.score = score(result.rows);
   return result;
