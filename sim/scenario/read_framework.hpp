@@ -1,10 +1,8 @@
 // The `framework` section of a scenario.
 #pragma once
 
-#include <vector>
 
 #include "sim/framework/presets/preset.hpp"
-#include "sim/scenario/followed.hpp"
 #include "sim/scenario/layered.hpp"
 
 namespace sim {
@@ -13,6 +11,6 @@ namespace sim {
 const Preset& read_preset(const Layered& section);
 
 // `framework` with what the section says of single keys. Old names of keys join `notes`.
-Framework read_framework(const Layered& section, Framework framework, std::vector<Followed>& notes);
+Framework read_framework(const Layered& section, Framework framework);
 
 }  // namespace sim
