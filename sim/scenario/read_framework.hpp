@@ -1,7 +1,6 @@
 // The `framework` section of a scenario.
 #pragma once
 
-
 #include "sim/framework/presets/preset.hpp"
 #include "sim/scenario/layered.hpp"
 
@@ -10,7 +9,7 @@ namespace sim {
 // What `name` and `version` ask for: megatron where the section is silent.
 const Preset& read_preset(const Layered& section);
 
-// `framework` with what the section says of single keys. Old names of keys join `notes`.
+// read_framework() is `framework` with what the section says of single keys.
 Framework read_framework(const Layered& section, Framework framework);
 
 }  // namespace sim
