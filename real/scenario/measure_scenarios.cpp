@@ -97,12 +97,12 @@ std::string name_of_this_gpu() {
 std::string device_of_this_gpu(const sim::MachineRequest& asked) {
   const std::string gpu = asked.gpu.empty() ? name_of_this_gpu() : asked.gpu;
   const std::string device = sim::device_of_gpu(gpu);
-  if (device.empty())
-    refuse(
-        fmt::format("there is no device file for the GPU '{}': name a base for what is not "
-                    "measured, --base h100_sxm; {}",
-                    gpu, sim::choices_text(gpu, sim::known_gpus())));
-  return sim::find_data_file("topologies/devices", device);
+  if (!device.empty()) return sim::find_data_file("topologies/devices", device);
+  const std::vector<std::string> known = sim::known_gpus();
+  refuse(
+      fmt::format("there is no device file for the GPU '{}': name a base for what is not "
+                  "measured, --base h100_sxm; {}",
+                  gpu, sim::choices_text(gpu, {known.begin(), known.end()})));
 }
 
 // What the measurements are fitted to: the device that was named, else a core of this host, or this

@@ -18,24 +18,9 @@ struct PublishedRequest {
 };
 Options published_options(PublishedRequest& request);
 ExitCode show_published(const PublishedRequest& request);
-ExitCode show_ablation(const PublishedRequest& request);
-ExitCode show_ranking(const PublishedRequest& request);
-ExitCode show_memory_error(const PublishedRequest& request);
-ExitCode show_peers(const PublishedRequest& request);
 std::vector<Command> published_commands();
 
 // Of tables of anybody's (validate_tables.cpp).
-struct TableRequest {
-  std::string rows;               // a table of runs
-  std::string curves, index;      // of collectives
-  std::string folder;             // for scenarios of rows
-  std::vector<std::string> sets;  // whose rows, where no table is named; none: all
-  std::string picture;
-  OutputFormat output = OutputFormat::table;
-};
-ExitCode show_rows(const TableRequest& request);
-ExitCode show_curves(const TableRequest& request);
-ExitCode emit_scenarios(const TableRequest& request);
 std::vector<Command> table_commands();
 
 // What --picture writes; nothing where `path` is empty.

@@ -12,11 +12,54 @@
 namespace sim {
 namespace {
 
+struct TableRequest {
+  std::string rows;               // a table of runs
+  std::string curves, index;      // of collectives
+  std::string folder;             // for scenarios of rows
+  std::vector<std::string> sets;  // whose rows, where no table is named; none: all
+  std::string picture;
+  OutputFormat output = OutputFormat::table;
+};
+
 void emit(const MeasuredSet& set, const std::string& folder) {
   const EmittedRows emitted = emit_rows(set, folder);
   for (const auto& [row, why] : emitted.left_out)
     print_note(fmt::format("left out: {}: {}", row, why));
   print_note(fmt::format("{}: {} scenarios in {}", set.name, emitted.written, folder));
+}
+
+ExitCode show_rows(const TableRequest& request) {
+  const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
+  print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
+                         validation_markdown));
+  write_scatter(request.picture, results);
+  const SetScore& score = results.front().score;
+  if (score.unreadable > 0)
+    print_note(fmt::format("stepcast validate: {} of {} rows cannot be read and are left out",
+                           score.unreadable, score.rows));
+  const bool forecast = score.skipped < score.rows;
+  if (!forecast) print_note("stepcast validate: no row could be forecast");
+  return score.unreadable > 0 || !forecast ? ExitCode::invalid_input : ExitCode::done;
+}
+
+ExitCode show_curves(const TableRequest& request) {
+  std::vector<CurveResult> results;
+  for (Curve& curve : read_curves(CsvTable::load(request.curves), CsvTable::load(request.index)))
+    results.push_back(predict_curve(std::move(curve), data_folder()));
+  print_result(
+      in_format(request.output, results, curve_table, curve_json, curve_csv, curve_markdown));
+  return ExitCode::done;
+}
+
+ExitCode emit_scenarios(const TableRequest& request) {
+  std::filesystem::create_directories(request.folder);
+  if (!request.rows.empty()) {
+    emit(load_table_set(request.rows, data_folder()), request.folder);
+    return ExitCode::done;
+  }
+  for (const MeasuredSet& set : load_sets(data_folder() + "/validation", request.sets))
+    emit(set, request.folder);
+  return ExitCode::done;
 }
 
 Command rows_command() {
@@ -82,40 +125,6 @@ Command emit_command() {
 }
 
 }  // namespace
-
-ExitCode show_rows(const TableRequest& request) {
-  const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
-  print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
-                         validation_markdown));
-  write_scatter(request.picture, results);
-  const SetScore& score = results.front().score;
-  if (score.unreadable > 0)
-    print_note(fmt::format("stepcast validate: {} of {} rows cannot be read and are left out",
-                           score.unreadable, score.rows));
-  const bool forecast = score.skipped < score.rows;
-  if (!forecast) print_note("stepcast validate: no row could be forecast");
-  return score.unreadable > 0 || !forecast ? ExitCode::invalid_input : ExitCode::done;
-}
-
-ExitCode show_curves(const TableRequest& request) {
-  std::vector<CurveResult> results;
-  for (Curve& curve : read_curves(CsvTable::load(request.curves), CsvTable::load(request.index)))
-    results.push_back(predict_curve(std::move(curve), data_folder()));
-  print_result(
-      in_format(request.output, results, curve_table, curve_json, curve_csv, curve_markdown));
-  return ExitCode::done;
-}
-
-ExitCode emit_scenarios(const TableRequest& request) {
-  std::filesystem::create_directories(request.folder);
-  if (!request.rows.empty()) {
-    emit(load_table_set(request.rows, data_folder()), request.folder);
-    return ExitCode::done;
-  }
-  for (const MeasuredSet& set : load_sets(data_folder() + "/validation", request.sets))
-    emit(set, request.folder);
-  return ExitCode::done;
-}
 
 std::vector<Command> table_commands() {
   return {rows_command(), curves_command(), emit_command()};

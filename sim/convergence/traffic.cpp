@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/plan/server_exchange.hpp"
+#include "sim/timeline/trace_counters.hpp"
 
 namespace sim {
 namespace {
@@ -12,25 +13,6 @@ bool synchronises(GroupRole role) {
   return role == GroupRole::data || role == GroupRole::shard || role == GroupRole::replicate ||
          role == GroupRole::expert_data || role == GroupRole::expert_shard ||
          role == GroupRole::expert_replicate;
-}
-
-// Of the full buffer, what one of n ranks sends.
-double share_sent(CollectiveKind kind, double ranks) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return 2 * (ranks - 1) / ranks;
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_to_all:
-      return (ranks - 1) / ranks;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce:
-    case CollectiveKind::ring_shift:
-      return 1;
-    case CollectiveKind::barrier:
-      break;
-  }
-  return 0;
 }
 
 double sent_by(const Plan& plan, RankId rank) {
@@ -49,7 +31,7 @@ double sent_by(const Plan& plan, RankId rank) {
     if (ranks < 2) continue;
     // A fragment meets once in a round.
     const int every = is_of_meeting(program.action[op]) ? plan.layout.local_steps : 1;
-    sent += share_sent(collective.kind, static_cast<double>(ranks)) *
+    sent += sent_share(collective.kind, static_cast<double>(ranks)) *
             static_cast<double>(collective.bytes.count()) / every;
   }
   return sent;

@@ -119,33 +119,34 @@ Framework torchtitan_framework(bool compiled_layers, bool compiled_loss, bool fu
 struct ExecutionSwitch {
   std::string_view key;
   bool Execution::*member;
+  bool inverted = false;  // the key is true where the member is false
 };
 inline constexpr std::array execution_switches{
-    ExecutionSwitch{"gathers_logits", &Execution::gathers_logits},
-    ExecutionSwitch{"adds_gradients", &Execution::adds_gradients},
+    ExecutionSwitch{"parallel_output", &Execution::gathers_logits, true},
+    ExecutionSwitch{"gradient_accumulation_fusion", &Execution::adds_gradients, true},
     ExecutionSwitch{"keeps_gathered_inputs", &Execution::keeps_gathered_inputs},
     ExecutionSwitch{"all_reduces_gradients", &Execution::all_reduces_gradients},
-    ExecutionSwitch{"scales_gradients", &Execution::scales_gradients},
-    ExecutionSwitch{"checks_gradients", &Execution::checks_gradients},
+    ExecutionSwitch{"gradient_prescale", &Execution::scales_gradients},
+    ExecutionSwitch{"check_for_nan_in_grad", &Execution::checks_gradients},
     ExecutionSwitch{"separate_update", &Execution::separate_update},
     ExecutionSwitch{"operation_fuser", &Execution::operation_fuser},
     ExecutionSwitch{"router_fusion", &Execution::router_fusion},
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
-    ExecutionSwitch{"stops_recomputation", &Execution::stops_recomputation},
+    ExecutionSwitch{"checkpoint_early_stop", &Execution::stops_recomputation},
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
     ExecutionSwitch{"offload_keeps_masters", &Execution::offload_keeps_masters},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},
     ExecutionSwitch{"keeps_unread_outputs", &Execution::keeps_unread_outputs},
     ExecutionSwitch{"flat_parameters", &Execution::flat_parameters},
-    ExecutionSwitch{"holds_units", &Execution::holds_units},
+    ExecutionSwitch{"defer_gradient_sync", &Execution::holds_units},
     ExecutionSwitch{"defer_over_runs", &Execution::holds_over_runs},
     ExecutionSwitch{"no_sync", &Execution::accumulates_whole},
     ExecutionSwitch{"no_reshard", &Execution::keeps_gathered},
     ExecutionSwitch{"waits_for_lengths", &Execution::waits_for_lengths},
-    ExecutionSwitch{"waits_for_counts", &Execution::waits_for_counts},
-    ExecutionSwitch{"waits_for_messages", &Execution::waits_for_messages},
+    ExecutionSwitch{"sync_expert_counts", &Execution::waits_for_counts},
+    ExecutionSwitch{"batch_p2p_sync", &Execution::waits_for_messages},
     ExecutionSwitch{"sync_before_mlp", &Execution::sync_before_mlp},
     ExecutionSwitch{"blocking_launches", &Execution::blocking_launches},
     ExecutionSwitch{"sync_local_batches", &Execution::waits_for_batches}};

@@ -1,53 +1,23 @@
 // fsdp_config of Accelerate, TRL and axolotl.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "sim/interop/trainer_job.hpp"
 
 namespace sim {
 namespace {
-
-constexpr std::array fsdp_keys{
-    KnownKey{"min_num_params"},  // of SIZE_BASED_WRAP, which is refused
-    KnownKey{"state_dict_type"},
-    KnownKey{"final_state_dict_type"},
-    KnownKey{"use_orig_params"},  // views of the same flat parameters
-    KnownKey{"sync_module_states"},
-    KnownKey{"cpu_ram_efficient_loading"},
-    KnownKey{"cpu_offload_pin_memory"},
-    KnownKey{"xla", Verdict::refused, "", "TPUs are not modelled"},
-    KnownKey{"xla_fsdp_v2"},
-    KnownKey{"xla_fsdp_grad_ckpt"},
-    KnownKey{"xla_fsdp_settings"},
-    KnownKey{"ignored_modules", Verdict::noted, "", "all parameters are modelled as sharded"},
-    KnownKey{"mixed_precision_policy", Verdict::refused, "",
-             "write mixed_precision of the job instead"},
-    KnownKey{"forward_prefetch", Verdict::noted, "",
-             "gathers are modelled one layer ahead either way"},
-    KnownKey{"limit_all_gathers", Verdict::noted, "true",
-             "at most two gathers are modelled as in flight"},
-};
 
 // The name without "fsdp_".
 std::string_view bare(std::string_view key) {
   return key.starts_with("fsdp_") ? key.substr(5) : key;
 }
 
-void judge(const ObjectReader& section, const std::string& key, std::string_view prefix,
-           Imported& result) {
-  for (const KnownKey& row : fsdp_keys) {
-    if (row.name != bare(key)) continue;
-    const std::string name = fmt::format("{}{}", prefix, key);
-    const std::optional<ValueReader> value = section.find(key);
-    if (!value || row.verdict == Verdict::ignored || is_neutral(*value, row.neutral))
-      result.ignored.push_back(name);
-    else if (is_told(row.verdict))
-      result.notes.push_back({name, std::string{row.reason}, row.verdict == Verdict::unmodelled});
-    else
-      value->problem(fmt::format("{}: {}", name, row.reason));
-    return;
-  }
+void judge_fsdp_key(const ObjectReader& section, const std::string& key, std::string_view prefix,
+                    Imported& result) {
+  const KnownKey* row = known_key(known_keys("accelerate", "fsdp"), bare(key));
+  if (row == nullptr) return;
+  const std::optional<ValueReader> value = section.find(key);
+  judge_key(*row, value, value && is_neutral(*value, row->neutral),
+            fmt::format("{}{}", prefix, key), result);
 }
 
 bool read_one(const ObjectReader& section, const std::string& key, FsdpSettings& fsdp) {
@@ -78,7 +48,7 @@ bool read_one(const ObjectReader& section, const std::string& key, FsdpSettings&
 void read_fsdp_section(const ObjectReader& section, std::string_view prefix, FsdpSettings& fsdp,
                        Imported& result) {
   for (const std::string& key : section.unasked_keys())
-    if (!read_one(section, key, fsdp)) judge(section, key, prefix, result);
+    if (!read_one(section, key, fsdp)) judge_fsdp_key(section, key, prefix, result);
   // Whose units are modelled as a layer each, by whatever name.
   if (fsdp.classes.place) result.ignored.push_back(fmt::format("{}{}", prefix, fsdp.classes.name));
   // For the nearest name of an unknown key.

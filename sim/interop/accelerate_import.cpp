@@ -2,7 +2,6 @@
 // huggingface/accelerate commands/config/config_args.py, ClusterConfig (commit 16cb6eb8).
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 
 #include "sim/interop/deepspeed_keys.hpp"
@@ -10,47 +9,6 @@
 
 namespace sim {
 namespace {
-
-constexpr std::array top_keys{
-    KnownKey{"debug", Verdict::unmodelled, "", "the checks of every collective are not modelled"},
-    KnownKey{"use_cpu", Verdict::refused, "", "training on CPUs is not modelled"},
-    KnownKey{"mpirun_config", Verdict::noted, "", "not read"},
-    KnownKey{"ipex_config", Verdict::noted, "", "of CPUs and XPUs: not read"},
-    KnownKey{"compute_environment"},
-    KnownKey{"downcast_bf16"},  // of TPUs
-    KnownKey{"enable_cpu_affinity"},
-    KnownKey{"machine_rank"},
-    KnownKey{"main_training_function"},
-    KnownKey{"main_process_ip"},
-    KnownKey{"main_process_port"},
-    KnownKey{"rdzv_backend"},
-    KnownKey{"rdzv_conf"},
-    KnownKey{"same_network"},
-    KnownKey{"gpu_ids"},
-    KnownKey{"fp8_config"},  // of mixed_precision fp8, which is refused
-    KnownKey{"tpu_name"},
-    KnownKey{"tpu_zone"},
-    KnownKey{"tpu_env"},
-    KnownKey{"tpu_use_cluster"},
-    KnownKey{"tpu_use_sudo"},
-    KnownKey{"tpu_vm"},
-    KnownKey{"command_file"},
-    KnownKey{"commands"},
-};
-constexpr std::array accelerate_parallelism_keys{
-    KnownKey{"sp_backend"},
-    KnownKey{"sp_seq_length"},
-    KnownKey{"sp_seq_length_is_variable"},
-    KnownKey{"sp_attn_implementation"},
-    KnownKey{"cp_backend"},
-};
-constexpr std::array deepspeed_keys{
-    KnownKey{"deepspeed_multinode_launcher"},  KnownKey{"deepspeed_hostfile"},
-    KnownKey{"deepspeed_exclusion_filter"},    KnownKey{"deepspeed_inclusion_filter"},
-    KnownKey{"deepspeed_moe_layer_cls_names"}, KnownKey{"offload_optimizer_nvme_path"},
-    KnownKey{"offload_param_nvme_path"},       KnownKey{"zero3_init_flag"},
-    KnownKey{"zero3_save_16bit_model"},
-};
 
 class AccelerateReader {
  public:
@@ -93,7 +51,7 @@ class AccelerateReader {
     mixed_precision();
     read_compiler();
     parallelism();
-    judge_keys(root_, top_keys, "", result_);
+    judge_keys(root_, known_keys("accelerate", "top"), "", result_);
     return engine(type);
   }
 
@@ -112,7 +70,7 @@ class AccelerateReader {
       made.deepspeed_file = Text{};
       made.deepspeed = inline_json(*found);
     }
-    judge_keys(*found, deepspeed_keys, "deepspeed_config.", result_);
+    judge_keys(*found, known_keys("accelerate", "deepspeed"), "deepspeed_config.", result_);
   }
 
   Text text(const char* key) const {
@@ -204,14 +162,10 @@ class AccelerateReader {
 
   void judge_parallel_key(const ObjectReader& found, const std::string& key,
                           const std::string& name) {
-    for (const KnownKey& row : accelerate_parallelism_keys) {
-      if (row.name != name) continue;
-      const std::optional<ValueReader> value = found.find(key);
-      if (!value || row.verdict == Verdict::ignored || is_neutral(*value, row.neutral))
-        result_.ignored.push_back(key);
-      else
-        value->problem(fmt::format("{}: {}", key, row.reason));
-    }
+    const KnownKey* row = known_key(known_keys("accelerate", "parallelism"), name);
+    if (row == nullptr) return;
+    const std::optional<ValueReader> value = found.find(key);
+    judge_key(*row, value, value && is_neutral(*value, row->neutral), key, result_);
   }
 
   // Sections of engines that the job does not run are not read.
@@ -247,7 +201,8 @@ class AccelerateReader {
     read_setting(*found, "deepspeed_config_file", file);
     const bool named = file && *file != "none";
     const std::string json = named ? std::string{} : inline_json(*found);
-    if (!named) judge_keys(*found, deepspeed_keys, "deepspeed_config.", result_);
+    if (!named)
+      judge_keys(*found, known_keys("accelerate", "deepspeed"), "deepspeed_config.", result_);
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     if (named) refuse_beside_file(*found);
     yaml_.finish();
@@ -272,7 +227,7 @@ class AccelerateReader {
           "offload_param_nvme_path", "zero3_save_16bit_model"})
       if (found.has(key)) found.problem(key, refusal(key));
     if (job_.mixed.place) job_.mixed.place->problem(refusal("mixed_precision"));
-    judge_keys(found, deepspeed_keys, "deepspeed_config.", result_);
+    judge_keys(found, known_keys("accelerate", "deepspeed"), "deepspeed_config.", result_);
   }
 
   // What DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.

@@ -21,113 +21,6 @@
 namespace sim {
 namespace {
 
-using Verdict::noted;
-using Verdict::refused;
-using Verdict::unmodelled;
-
-constexpr std::array distributed_keys{
-    KnownKey{"tp_plan", noted, "", "products are modelled as split by column and row"},
-    KnownKey{"mp_policy", noted, "",
-             "products and gathers are modelled in bf16, reductions in fp32"},
-    KnownKey{"autocast_dtype", noted, "", "products and gathers are modelled in bf16"},
-    KnownKey{"offload_policy", refused, "", "set layout.offload in the scenario instead"},
-    KnownKey{"activation_checkpointing_scope"},  // of parts that a language model has not
-    KnownKey{"multimodal"},
-    KnownKey{"enable_async_tensor_parallel", noted, "",
-             "tensor-parallel messages are modelled as exposed"},
-    KnownKey{"enable_fsdp2_prefetch"},
-    KnownKey{"enable_compile"},  // read with compile
-    KnownKey{"fsdp2_backward_prefetch_depth"},
-    KnownKey{"fsdp2_forward_prefetch_depth"},
-    KnownKey{"patch_is_packed_sequence"},
-    KnownKey{"backend"},
-    KnownKey{"world_size"},
-    KnownKey{"use_hf_tp_plan"},
-    KnownKey{"megatron_fsdp_unit_modules"},
-    KnownKey{"init_fsdp_with_meta_device"},
-    KnownKey{"overlap_grad_reduce", noted, "true", "gradients are modelled as overlapped"},
-    KnownKey{"overlap_param_gather", noted, "true", "gathers are modelled as overlapped"},
-    KnownKey{"check_for_nan_in_grad"},
-    KnownKey{"report_nan_in_param_grad", unmodelled, "", "its pass over gradients is not modelled"},
-    KnownKey{"grad_reduce_in_fp32"},
-    KnownKey{"preserve_fp32_weights"},
-    KnownKey{"average_in_collective"},
-    KnownKey{"disable_bucketing"},
-    KnownKey{"calculate_per_token_loss"},
-    KnownKey{"keep_fp8_transpose_cache"},
-    KnownKey{"nccl_ub", unmodelled, "", "user buffers of NCCL are not modelled"},
-    KnownKey{"fsdp_double_buffer"},
-};
-
-constexpr std::array pipeline_keys{
-    KnownKey{"pp_schedule_csv", refused, "", "a schedule of one's own is not modelled"},
-    KnownKey{"module_fqns_per_model_part", refused, "",
-             "give layers by layout.layers_per_chunk instead"},
-    KnownKey{"*"},
-};
-
-constexpr std::array automodel_model_keys{
-    KnownKey{"num_hidden_layers", refused, "", "give the model with --model instead"},
-    KnownKey{"*"},
-};
-
-// MoEParallelizerConfig (components/distributed/config.py).
-constexpr std::array moe_keys{
-    KnownKey{"ignore_router_for_ac"},  // whether the choice of experts runs again
-    KnownKey{"lm_head_precision", noted, "", "the head is modelled in bf16"},
-    KnownKey{"mp_policy", noted, "",
-             "products and gathers are modelled in bf16, reductions in fp32"},
-};
-
-constexpr std::array fp8_keys{
-    KnownKey{"emulate", refused, "", "emulated 8-bit products are not modelled"},
-    KnownKey{"force_recompute_fp8_weight_in_bwd"},
-    KnownKey{"filter_fqns"},
-};
-
-constexpr std::array peft_keys{
-    KnownKey{"use_dora", refused, "", "DoRA is not modelled"},
-    KnownKey{"dropout", unmodelled, "0.0", "dropout of adapters is not modelled"},
-    KnownKey{"moe_rank_scaling", noted, "", "adapters of experts are modelled with the same rank"},
-    KnownKey{"*"},
-};
-
-// Around the step: data, checkpoints, learning rate, logs, evaluation, continuous integration.
-constexpr std::array automodel_top_keys{
-    KnownKey{"dist_env"},
-    KnownKey{"rng"},
-    KnownKey{"seed"},
-    KnownKey{"checkpoint"},
-    KnownKey{"validation_*"},
-    KnownKey{"dataloader"},
-    KnownKey{"lr_scheduler"},
-    KnownKey{"ci"},
-    KnownKey{"wandb"},
-    KnownKey{"mlflow"},
-    KnownKey{"comet"},
-    KnownKey{"logging"},
-    KnownKey{"tokenizer"},
-    KnownKey{"processor"},
-    KnownKey{"clip_grad_norm"},
-    KnownKey{"parallelizer"},
-    KnownKey{"slurm"},
-    KnownKey{"skypilot"},
-    KnownKey{"prewarm"},
-    KnownKey{"autopipeline"},
-    KnownKey{"max_grad_norm"},
-    KnownKey{"profiling"},
-    KnownKey{"nsys"},
-    KnownKey{"qat", refused, "", "quantisation-aware training is not modelled"},
-    KnownKey{"freeze_config", noted, "", "all parameters are modelled as trained"},
-    KnownKey{"freeze", noted, "", "all parameters are modelled as trained"},
-    KnownKey{"kd_*", refused, "", "a loss over another model is not modelled"},
-    KnownKey{"teacher_model", refused, "", "a loss over another model is not modelled"},
-    KnownKey{"dllm", refused, "", "a diffusion model of language is not modelled"},
-    KnownKey{"flow_matching", refused, "", "diffusion models are not modelled"},
-    KnownKey{"dflash", refused, "", "a loss over another model is not modelled"},
-    KnownKey{"speculative", refused, "", "a loss over another model is not modelled"},
-};
-
 struct LinearName {
   std::string_view name;
   LoraModule module;
@@ -167,7 +60,7 @@ class AutomodelReader {
     gpus();
     transformers_kernels();
     static_cast<void>(root_.has("fp8"));  // read at the end, beside what is sharded
-    judge_keys(root_, automodel_top_keys, "", result_);
+    judge_keys(root_, known_keys("automodel", "top"), "", result_);
     note_unknown_keys(root_, "", result_);
     MissingOptions missing{"automodel"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
@@ -205,7 +98,7 @@ class AutomodelReader {
       read_setting(*found, "num_nextn_predict_layers", depths_);
       read_setting(*found, "mtp_use_repeated_layer", repeats_depth_);
       backend_ = read_automodel_backend(*found, result_);
-      judge_keys(*found, automodel_model_keys, "model.", result_);
+      judge_keys(*found, known_keys("automodel", "model"), "model.", result_);
     }
     take_hub_model(name, request_, result_);
     token_prediction();
@@ -285,7 +178,7 @@ class AutomodelReader {
     const ObjectReader object = config->object();
     if (!name) read_setting(object, "pretrained_model_name_or_path", name);
     if (object.has("_target_")) result_.ignored.emplace_back("model.config._target_");
-    judge_keys(object, automodel_model_keys, "model.config.", result_);
+    judge_keys(object, known_keys("automodel", "model"), "model.config.", result_);
   }
 
   void distributed() {
@@ -309,7 +202,7 @@ class AutomodelReader {
     reshard(*found);
     checkpointing(*found);
     if (const auto pipeline = section_at(*found, "pipeline")) stages(*pipeline);
-    judge_keys(*found, distributed_keys, "distributed.", result_);
+    judge_keys(*found, known_keys("automodel", "distributed"), "distributed.", result_);
     note_unknown_keys(*found, "distributed.", result_);
   }
 
@@ -346,7 +239,7 @@ class AutomodelReader {
       read_setting(*found, "reshard_after_forward", of_experts);
       read_setting(*found, "wrap_outer_model", wraps_model_);
       if (found->has("_target_")) result_.ignored.emplace_back("distributed.moe._target_");
-      judge_keys(*found, moe_keys, "distributed.moe.", result_);
+      judge_keys(*found, known_keys("automodel", "moe"), "distributed.moe.", result_);
       note_unknown_keys(*found, "distributed.moe.", result_);
     }
     const bool otherwise =
@@ -371,7 +264,7 @@ class AutomodelReader {
     job_.pipeline_micro = degree(from, "pp_microbatch_size");
     job_.layers_per_stage = degree(from, "layers_per_stage");
     read_setting(from, "round_virtual_stages_to_pp_multiple", job_.round_stages);
-    judge_keys(from, pipeline_keys, "distributed.pipeline.", result_);
+    judge_keys(from, known_keys("automodel", "pipeline"), "distributed.pipeline.", result_);
   }
 
   void batch() {
@@ -525,7 +418,7 @@ class AutomodelReader {
     read_setting(*found, "target_modules", names);
     read_setting(*found, "exclude_modules", without);
     if (!all.value_or(false) && names) modules(names);
-    judge_keys(*found, peft_keys, "peft.", result_);
+    judge_keys(*found, known_keys("automodel", "peft"), "peft.", result_);
     if (without) note("peft.exclude_modules", "adapters are modelled on them, too, where they fit");
   }
 
@@ -683,7 +576,7 @@ class AutomodelReader {
       if (recipe) result_.ignored.emplace_back("fp8.recipe_name");
       return judge_keys(*found, anything, "fp8.", result_);
     }
-    judge_keys(*found, fp8_keys, "fp8.", result_);
+    judge_keys(*found, known_keys("automodel", "fp8"), "fp8.", result_);
     const std::optional<EightBit> software = torchao_software(recipe.value_or("tensorwise"));
     if (!software)
       return recipe.place->problem(fmt::format(

@@ -11,22 +11,6 @@
 namespace sim {
 namespace {
 
-using Verdict::noted;
-using Verdict::refused;
-using Verdict::unmodelled;
-
-constexpr std::array backend_keys{
-    KnownKey{"_target_"},
-    KnownKey{"enable_hf_state_dict_adapter"},
-    KnownKey{"dispatcher_share_token_dispatcher"},
-    KnownKey{"dispatcher_async_dispatch"},  // the stream of kernels waits for it either way
-    KnownKey{"gate_precision", noted, "", "the product of the router is modelled in bf16"},
-    KnownKey{"rope", unmodelled, "torch", "its kernel is not modelled"},
-    KnownKey{"cuda_graph", unmodelled, "", "CUDA graphs of modules are not modelled here"},
-    KnownKey{"mok", refused, "", "its kernels are not modelled; modelled: deepep, hybridep, torch"},
-    KnownKey{"enable_deepep", noted, "", "has no effect at 36044ad3; dispatcher and experts have"},
-};
-
 class Kernels : private SettingProblems {
  public:
   Kernels(const AutomodelBackend& backend, const Whole& expert_ranks, bool has_flash_2,
@@ -210,7 +194,7 @@ AutomodelBackend read_automodel_backend(const ObjectReader& model, Imported& res
     static_cast<void>(bits->has("_target_"));
     note_unknown_keys(*bits, "model.backend.te_fp8.", result);
   }
-  judge_keys(*found, backend_keys, "model.backend.", result);
+  judge_keys(*found, known_keys("automodel", "backend"), "model.backend.", result);
   note_unknown_keys(*found, "model.backend.", result);
   return backend;
 }

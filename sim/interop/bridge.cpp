@@ -16,7 +16,6 @@
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/layout_report.hpp"
 #include "sim/interop/megatron_experts.hpp"
-#include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/nemo.hpp"
 #include "sim/model/transformer.hpp"
 
@@ -278,17 +277,9 @@ void spell_layers(MegatronConfig& config) {
 }
 
 void judge_experts(const ObjectReader& model, bool has_experts, Imported& result) {
-  constexpr std::array nothing_without{KnownKey{"moe_*"}};
+  const std::array nothing_without{KnownKey{"moe_*"}};
   if (!has_experts) return judge_keys(model, nothing_without, "model.", result);
   judge_expert_keys(model, KeySpelling::snake_case, "model.", result);
-  std::vector<std::string> names;
-  for (const std::string_view flag : harmless_expert_flags()) {
-    std::string name{flag.substr(2)};
-    std::ranges::replace(name, '-', '_');
-    names.push_back(std::move(name));
-  }
-  const std::vector<std::string_view> views{names.begin(), names.end()};
-  ignore_keys(model, views, "model.", result);
 }
 
 struct EightBitMix {

@@ -63,19 +63,7 @@ void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported&
   if (peft.has("dim")) layout.lora_rank = static_cast<int>(peft.integer("dim", {1, 65'536}));
   read_modules(peft, layout);
   if (experts) read_experts(&peft, layout);
-  constexpr std::array keys{
-      KnownKey{"dropout", Verdict::unmodelled, "0.0", "dropout of adapters is not modelled"},
-      KnownKey{"a2a_experimental", Verdict::noted, "",
-               "outputs of adapters are modelled as gathered"},
-      KnownKey{"sequence_parallel_input_regather", Verdict::refused, "",
-               "inputs of adapters are modelled as kept whole"},
-      KnownKey{"experts_shared_outer_loras", Verdict::refused, "",
-               "adapters of which experts share a factor are not modelled"},
-      KnownKey{"normalize_moe_lora", Verdict::refused, "",
-               "adapters of experts are modelled with the rank of the others"},
-      KnownKey{"exclude_modules", Verdict::refused, "", "give target_modules instead"},
-      KnownKey{"*"}};
-  judge_keys(peft, keys, "peft.", result);
+  judge_keys(peft, known_keys("bridge", "peft"), "peft.", result);
 }
 
 }  // namespace sim

@@ -5,128 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace sim {
 namespace {
-
-constexpr std::array zero_keys{
-    KnownKey{"cpu_offload_use_pin_memory"},
-    KnownKey{"zero_quantized_nontrainable_weights", Verdict::refused, "",
-             "quantised weights are not modelled"},
-    KnownKey{"zeropp_loco_param", Verdict::refused, "",
-             "LoCo's error feedback of quantised gradients is not modelled"},
-    KnownKey{"zenflow", Verdict::refused, "", "not modelled"},
-    KnownKey{"legacy_stage1", Verdict::refused, "", "the old ZeRO-1 is not modelled"},
-    KnownKey{"allgather_partitions", Verdict::noted, "true",
-             "parameters are modelled as gathered, not broadcast"},
-    KnownKey{"allgather_bucket_size"},  // how many gathers the same bytes are cut into
-    KnownKey{"load_from_fp32_weights"},
-    KnownKey{"elastic_checkpoint"},
-    KnownKey{"ignore_unused_parameters"},
-    KnownKey{"round_robin_gradients"},  // which rank owns which gradient
-    KnownKey{"override_module_apply"},
-    KnownKey{"pipeline_loading_checkpoint"},
-    KnownKey{"log_trace_cache_warnings"},
-    KnownKey{"enable_sanity_checks", Verdict::unmodelled, "", "the checks are not modelled"},
-    KnownKey{"save_muon_momentum_buffer_in_memory"},
-    KnownKey{"gather_16bit_weights_on_model_save"},
-    KnownKey{"stage3_gather_16bit_weights_on_model_save"},
-    KnownKey{"stage3_gather_fp16_weights_on_model_save"},
-    KnownKey{"stage3_partition_stream_chunk_size"},
-};
-// Read only by stage 3.
-constexpr std::array stage_3_keys{
-    KnownKey{"mics_hierarchical_params_gather", Verdict::noted, "",
-             "parameters are modelled as gathered in one level"},
-    KnownKey{"stage3_use_all_reduce_for_fetch_params", Verdict::noted, "",
-             "parameters are modelled as gathered"},
-    KnownKey{"stage3_module_granularity_threshold", Verdict::noted, "0",
-             "layers are modelled as gathered one by one"},
-    KnownKey{"stage3_allgather_sequential", Verdict::noted, "",
-             "a layer is modelled as gathered at once"},
-    KnownKey{"stage3_model_persistence_threshold"},
-    KnownKey{"model_persistence_threshold"},
-    KnownKey{"memory_efficient_linear", Verdict::noted, "true",
-             "linears are modelled as keeping no copy of gathered weights"},
-    KnownKey{"leaf_module", Verdict::noted, "", "units are modelled as one per layer"},
-};
-constexpr std::array deepspeed_top_keys{
-    KnownKey{"scheduler"},
-    KnownKey{"zero_allow_untested_optimizer"},
-    KnownKey{"zero_force_ds_cpu_optimizer"},
-    KnownKey{"gradient_clipping"},
-    KnownKey{"prescale_gradients"},  // where a division stands
-    KnownKey{"gradient_predivide_factor"},
-    KnownKey{"gradient_allreduce_op"},  // sum or mean of the same messages
-    KnownKey{"managed_gradient_accumulation"},
-    KnownKey{"sparse_gradients", Verdict::refused, "", "sparse gradients are not modelled"},
-    KnownKey{"seq_parallel_communication_data_type"},
-    KnownKey{"steps_per_print"},
-    KnownKey{"log_level"},
-    KnownKey{"vocabulary_size"},
-    KnownKey{"wall_clock_breakdown", Verdict::unmodelled, "",
-             "its waits for the device between the phases are not modelled"},
-    KnownKey{"memory_breakdown", Verdict::unmodelled, "", "its waits are not modelled"},
-    KnownKey{"flops_profiler", Verdict::noted, "", "profiled steps are not modelled"},
-    KnownKey{"comms_logger", Verdict::unmodelled, "", "its waits are not modelled"},
-    KnownKey{"timers"},
-    KnownKey{"dump_state"},
-    KnownKey{"tensorboard"},
-    KnownKey{"wandb"},
-    KnownKey{"csv_monitor"},
-    KnownKey{"comet"},
-    KnownKey{"checkpoint"},
-    KnownKey{"nebula"},
-    KnownKey{"datastates"},
-    KnownKey{"aio"},
-    KnownKey{"data_sampling"},
-    KnownKey{"dataloader_drop_last"},
-    KnownKey{"disable_allgather", Verdict::noted, "",
-             "parameters are modelled as gathered, not broadcast"},
-    KnownKey{"amp", Verdict::refused, "", "apex's amp is not modelled"},
-    KnownKey{"torch_autocast", Verdict::refused, "", "not modelled"},
-    KnownKey{"sparse_attention", Verdict::refused, "", "not modelled"},
-    KnownKey{"compression_training", Verdict::refused, "", "not modelled"},
-    KnownKey{"quantize_training", Verdict::refused, "", "not modelled"},
-    KnownKey{"weight_quantization", Verdict::refused, "", "not modelled"},
-    KnownKey{"eigenvalue", Verdict::refused, "", "not modelled"},
-    KnownKey{"hybrid_engine", Verdict::refused, "", "generation within a step is not modelled"},
-    KnownKey{"msamp", Verdict::refused, "", "8-bit optimizers and messages are not modelled"},
-    KnownKey{"data_efficiency", Verdict::noted, "", "the full batch is forecast"},
-    KnownKey{"curriculum_learning", Verdict::noted, "", "the full sequence length is forecast"},
-    KnownKey{"progressive_layer_drop", Verdict::unmodelled, "", "all layers are forecast"},
-    KnownKey{"elasticity", Verdict::refused, "",
-             "it replaces the batch: write train_batch_size and train_micro_batch_size_per_gpu"},
-    KnownKey{"autotuning", Verdict::refused, "", "it replaces the batch and ZeRO's settings"},
-    // runtime/bf16_optimizer.py: of the step it captures no more.
-    KnownKey{"graph_harvesting", Verdict::noted, "",
-             "graphs of the bf16 optimizer's passes over gradients: modelled launch by launch"},
-    KnownKey{"use_data_before_expert_parallelism"},
-    KnownKey{"expert_parallel", Verdict::refused, "",
-             "a mixture of experts is modelled only as Megatron-LM and torchtitan run it"},
-    KnownKey{"pipeline", Verdict::noted, "",
-             "stages, partition and recomputation of a pipeline: see layout.layers_per_chunk and "
-             "layout.recompute"},
-};
-constexpr std::array deepspeed_precision_keys{
-    KnownKey{"auto_cast"},
-    KnownKey{"loss_scale"},
-    KnownKey{"initial_scale_power"},
-    KnownKey{"loss_scale_window"},
-    KnownKey{"hysteresis"},
-    KnownKey{"consecutive_hysteresis"},
-    KnownKey{"min_loss_scale"},
-    KnownKey{"opt_level"},
-    KnownKey{"immediate_grad_update"},
-    KnownKey{"check_grad_overflow", Verdict::unmodelled, "", "the check is not modelled"},
-    KnownKey{"fp16_master_weights_and_grads", Verdict::refused, "",
-             "master weights in 16 bits are not modelled"},
-    KnownKey{"bf16_master_weights_and_grads", Verdict::refused, "",
-             "master weights in 16 bits are not modelled"},
-    KnownKey{"bf16_optimizer_states", Verdict::refused, "",
-             "optimizer states in 16 bits are not modelled for DeepSpeed"},
-};
 
 // Sections are switched by a key of their own.
 bool is_off(const ValueReader& value, const KnownKey& row) {
@@ -139,20 +20,14 @@ bool is_off(const ValueReader& value, const KnownKey& row) {
   return text == "false" || text == "auto";
 }
 
-template <std::size_t N>
-void judge(const ObjectReader& from, const std::array<KnownKey, N>& rows, std::string_view prefix,
-           Imported& result) {
-  for (const KnownKey& row : rows) {
+void judge_list(const ObjectReader& from, std::string_view list, std::string_view prefix,
+                Imported& result) {
+  for (const KnownKey& row : known_keys("deepspeed", list)) {
     const auto unasked = from.unasked_keys();
     if (std::ranges::find(unasked, row.name) == unasked.end()) continue;
     const std::optional<ValueReader> value = from.find(row.name);
-    const std::string name = fmt::format("{}{}", prefix, row.name);
-    if (!value || row.verdict == Verdict::ignored || is_off(*value, row))
-      result.ignored.push_back(name);
-    else if (is_told(row.verdict))
-      result.notes.push_back({name, std::string{row.reason}, row.verdict == Verdict::unmodelled});
-    else
-      value->problem(fmt::format("{}: {}", name, row.reason));
+    judge_key(row, value, value && is_off(*value, row), fmt::format("{}{}", prefix, row.name),
+              result);
   }
 }
 
@@ -269,22 +144,22 @@ bool is_auto(const ObjectReader& from, std::string_view key) {
 }
 
 void judge_precision_keys(const ObjectReader& section, std::string_view name, Imported& result) {
-  judge(section, deepspeed_precision_keys, fmt::format("{}.", name), result);
+  judge_list(section, "precision", fmt::format("{}.", name), result);
 }
 
 void judge_deepspeed_keys(const ObjectReader& json, int stage, Imported& result) {
   judge_compile(json, result);
   judge_recomputation(json, result);
-  judge(json, deepspeed_top_keys, "", result);
+  judge_list(json, "top", "", result);
   const std::optional<ValueReader> zero = json.find("zero_optimization");
   if (!zero || !zero->is_object()) return;
   constexpr std::string_view prefix = "zero_optimization.";
   const ObjectReader section = zero->object();
   read_offloaded_optimizer(section, stage, result);
   read_offloaded_parameters(section, stage, result);
-  judge(section, zero_keys, prefix, result);
-  if (stage == 3) return judge(section, stage_3_keys, prefix, result);
-  for (const KnownKey& row : stage_3_keys)
+  judge_list(section, "zero", prefix, result);
+  if (stage == 3) return judge_list(section, "stage_3", prefix, result);
+  for (const KnownKey& row : known_keys("deepspeed", "stage_3"))
     if (section.has(row.name)) result.ignored.push_back(fmt::format("{}{}", prefix, row.name));
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "sim/interop/handover.hpp"
-#include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/settings.hpp"
 
 namespace sim {

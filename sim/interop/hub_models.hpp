@@ -1,6 +1,7 @@
-// Models by their names on the Hugging Face Hub.
+// Models by their names on the Hugging Face Hub: data/names/hub.yaml.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,13 @@
 #include "sim/interop/settings.hpp"
 
 namespace sim {
+
+// HubNames: the shipped model of each name, by what stands around the language model.
+struct HubNames {
+  std::map<std::string, std::string, std::less<>> models, with_tower, language_model_of;
+};
+// read_hub_names() refuses a model that is not shipped and a name that is listed twice.
+HubNames read_hub_names(const Document& file);
 
 // The shipped model file of that shape ("meta-llama/Llama-3.1-8B-Instruct": llama-3.1-8b); empty:
 // none that is known.

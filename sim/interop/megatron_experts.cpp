@@ -137,35 +137,6 @@ std::string repeated(std::string_view list, std::int64_t times) {
 
 // ---- What is not modelled.
 
-constexpr std::array expert_keys{
-    KnownKey{"moe_latent_size", Verdict::refused, "",
-             "experts of a narrower hidden state are not modelled"},
-    KnownKey{"moe_paged_stash", Verdict::noted, "",
-             "activations of experts are modelled as kept in tensors of their own"},
-    KnownKey{"moe_paged_stash_buffer_size_factor_cpu"},
-    KnownKey{"moe_paged_stash_buffer_size_factor_cuda"},
-    KnownKey{"moe_dispatch_fwd_dtype", Verdict::refused, "",
-             "tokens are modelled as sent in the activations' format"},
-    KnownKey{"moe_combine_bwd_dtype", Verdict::refused, "",
-             "tokens are modelled as sent in the activations' format"},
-    KnownKey{"moe_expert_rank_capacity_factor", Verdict::noted, "",
-             "buffers are modelled as long as the tokens that come"},
-    KnownKey{"overlap_dispatch_backward_with_experts_wgrad", Verdict::refused, "", "not modelled"},
-    KnownKey{"moe_mlp_glu_interleave_size", Verdict::noted, "",
-             "kernels are modelled as without it"},
-    KnownKey{"moe_pad_experts_for_cuda_graph_inference"},
-    KnownKey{"moe_extended_tp", Verdict::refused, "",
-             "set the expert tensor parallel size instead"},
-    KnownKey{"moe_use_legacy_grouped_gemm", Verdict::noted, "",
-             "the products of experts are modelled as Transformer Engine's grouped ones"},
-    KnownKey{"moe_router_dtype", Verdict::noted, "",
-             "the router's product is modelled in the activations' format"},
-    KnownKey{"moe_router_padding_for_fp8", Verdict::noted, "",
-             "the tokens of an expert are modelled without padding"},
-    KnownKey{"moe_router_padding_for_quantization", Verdict::noted, "",
-             "the tokens of an expert are modelled without padding"},
-};
-
 std::string flag_of(std::string_view key) {
   std::string flag = fmt::format("--{}", key);
   std::ranges::replace(flag, '_', '-');
@@ -217,11 +188,11 @@ std::string layer_list_text(std::int64_t layers, const std::function<bool(std::i
 
 void judge_expert_keys(const ObjectReader& from, KeySpelling spelling, std::string_view prefix,
                        Imported& result) {
-  auto keys = expert_keys;
-  std::array<std::string, expert_keys.size()> flags;
+  const std::span<const KnownKey> known = known_keys("megatron", "experts");
+  std::vector<KnownKey> keys{known.begin(), known.end()};
   if (spelling == KeySpelling::flag)
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      keys[i].name = flags[i] = flag_of(keys[i].name);
+    for (KnownKey& key : keys)
+      key.name = flag_of(key.name);
   judge_keys(from, keys, prefix, result);
 }
 

@@ -11,7 +11,6 @@
 #include "sim/interop/formats.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/megatron_experts.hpp"
-#include "sim/interop/megatron_flag_table.hpp"
 #include "sim/interop/megatron_launch.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/model.hpp"
@@ -19,7 +18,7 @@
 namespace sim {
 namespace {
 
-constexpr std::array no_experts{KnownKey{"--moe-*"}};  // which means nothing without any
+const std::array no_experts{KnownKey{"--moe-*"}};  // which means nothing without any
 
 // CUDA graphs take the host's time away (simulation.graphs).
 void read_graphs(const ObjectReader& root, Imported& result) {
@@ -187,17 +186,15 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
       (request.model && request.model->experts.count > 0) || config.num_experts.value_or(0) > 0;
   if (experts) {
     judge_expert_keys(root, KeySpelling::flag, "", result);
-    ignore_keys(root, harmless_expert_flags(), "", result);
   } else {
     judge_keys(root, no_experts, "", result);
   }
-  judge_keys(root, judged_megatron_flags(), "", result);
-  ignore_keys(root, harmless_megatron_flags(), "", result);
+  judge_keys(root, known_keys("megatron", "flags"), "", result);
   // A training prints all of its arguments, those of other programs and releases, too.
   Flag printed;
   read_setting(root, "printed", printed);
   if (printed) {
-    judge_keys(root, judged_primus_flags(), "", result);
+    judge_keys(root, known_keys("primus", "flags"), "", result);
     note_unknown_keys(root, "", result);
   }
   // A printed list has every default: what of it the job set is not told.

@@ -22,159 +22,6 @@
 namespace sim {
 namespace {
 
-using Verdict::noted;
-using Verdict::refused;
-using Verdict::unmodelled;
-
-// Those that no setting carries and that change time or memory.
-constexpr std::array tuning_exports{
-    KnownKey{"DEFER_EMBEDDING_WGRAD_COMPUTE", noted, "",
-             "the head's weight gradient is modelled where it arises"},
-    KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIM_STEP", noted, "",
-             "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"OVERLAP_PARAM_GATHER_WITH_OPTIMIZER_STEP", noted, "",
-             "parameters are modelled as gathered in the forward pass"},
-    KnownKey{"FUSED_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
-    KnownKey{"FUSED_SINGLE_QKV_ROPE", noted, "", "the rotation is modelled as a kernel of its own"},
-    KnownKey{"FP8_ACT", noted, "", "activations are modelled as kept in 16 bits"},
-    KnownKey{"FP8_ACTIVATION", noted, "", "activations are modelled as kept in 16 bits"},
-    KnownKey{"LORA_A2A", noted, "", "outputs of adapters are modelled as gathered"},
-    KnownKey{"DROPOUT_RECOMPUTE", unmodelled, "", "dropout in front of adapters is not modelled"},
-    KnownKey{"HEALING_ITER", noted, "",
-             "the steps before it are forecast; after it products are in 8 bits"},
-    KnownKey{"CG_WEIGHT_CACHING", noted, "", "weights are modelled as cast in every micro-batch"},
-    KnownKey{"SHARP", noted, "", in_network_reduction},
-    KnownKey{"USE_SHARP", noted, "", in_network_reduction},
-    KnownKey{"NCCL_UB", unmodelled, "", "user buffers of NCCL are not modelled"},
-    KnownKey{"ON_DEVICE_CLIP_GRAD", noted, "", "gradients are clipped as without it"},
-    KnownKey{"DETERMINISTIC_MODE", unmodelled, "", "kernels are modelled at full speed"},
-    KnownKey{"FSDP", refused, "", "modelled: the distributed optimizer, without FSDP"},
-    KnownKey{"EXPERT_PARALLEL", refused, "1", "the benchmark has no experts"},
-    KnownKey{"CPU_OFFLOADING", refused, "",
-             "set layout.offload.activations in the scenario instead"},
-    KnownKey{"FP8_PARAM_SKIP", refused, "", "formats by module are not modelled"},
-};
-
-// One note for all of them: what NCCL and Transformer Engine do without is modelled.
-constexpr std::array<std::string_view, 30> knobs{"NCCL_MIN_CTAS",
-                                                 "NCCL_MAX_CTAS",
-                                                 "NCCL_MIN_NCHANNELS",
-                                                 "NCCL_MAX_NCHANNELS",
-                                                 "NCCL_MIN_P2P_NCHANNELS",
-                                                 "NCCL_NCHANNELS_PER_NET_PEER",
-                                                 "NCCL_P2P_NET_CHUNKSIZE",
-                                                 "NCCL_NVLS_ENABLE",
-                                                 "NCCL_CFG_PATH",
-                                                 "NCCL_ALGO",
-                                                 "NCCL_PROTO",
-                                                 "NVTE_FWD_LAYERNORM_SM_MARGIN",
-                                                 "NVTE_BWD_LAYERNORM_SM_MARGIN",
-                                                 "NVTE_RS_STRIDED_ATOMIC",
-                                                 "NVTE_UB_FP8_RS",
-                                                 "NVTE_UB_SPLIT_RS",
-                                                 "NVTE_UB_ATOMIC_GEMM_RS_PROJ",
-                                                 "NVTE_UB_ATOMIC_GEMM_RS_FC2",
-                                                 "TE_UB_ATOMIC_GEMM_RS",
-                                                 "TE_UB_ATOMIC_GEMM_RS_PROJ",
-                                                 "TE_UB_ATOMIC_GEMM_RS_FC2",
-                                                 "FC2_FPROP_METHOD",
-                                                 "FC2_FPROP_SM",
-                                                 "FC1_DGRAD_SM",
-                                                 "FC1_WGRAD_SM",
-                                                 "QKV_DGRAD_SM",
-                                                 "QKV_WGRAD_SM",
-                                                 "FC1_FPROP_SM",
-                                                 "QKV_FPROP_SM",
-                                                 "NVTE_NVFP4_DISABLE_RHT"};
-
-// The run around the steps: data, checkpoints, evaluation, learning rate, logs, Slurm.
-constexpr std::array harmless_exports{
-    KnownKey{"NCCL_*"},
-    KnownKey{"NVTE_*"},
-    KnownKey{"UCX_*"},
-    KnownKey{"CUDA_*"},
-    KnownKey{"CUDNN_*"},
-    KnownKey{"CUBLAS_*"},
-    KnownKey{"TORCH_*"},
-    KnownKey{"PYTORCH_*"},
-    KnownKey{"HF_*"},
-    KnownKey{"HYDRA_*"},
-    KnownKey{"WALLTIME*"},
-    KnownKey{"WARMUP*"},
-    KnownKey{"DGXSYSTEM"},
-    KnownKey{"LR"},
-    KnownKey{"MIN_LR"},
-    KnownKey{"MAX_STEPS"},
-    KnownKey{"OPT_LR_*"},
-    KnownKey{"WEIGHT_DECAY"},
-    KnownKey{"LORA_ALPHA"},
-    KnownKey{"SEED"},
-    KnownKey{"SKIP_EVAL*"},
-    KnownKey{"VAL_*"},
-    KnownKey{"LIMIT_*"},
-    KnownKey{"CP_EVAL"},
-    KnownKey{"TARGET_*"},
-    KnownKey{"LOAD_*"},
-    KnownKey{"INIT_*"},
-    KnownKey{"OVERRIDE_*"},
-    KnownKey{"TRAIN_ONLY"},
-    KnownKey{"LEGACY_DATASET"},
-    KnownKey{"NUM_WORKERS"},
-    KnownKey{"CHECK_COMPLIANCE"},
-    KnownKey{"CHECKPOINT_NAME"},
-    KnownKey{"TOKENIZERS_PARALLELISM"},
-    KnownKey{"TQDM_DISABLE"},
-    KnownKey{"BINDCMD"},
-    KnownKey{"EXTRA_ARGS"},
-    KnownKey{"GPU_ARCH"},
-    KnownKey{"VBOOST_VALUE"},
-    KnownKey{"MODEL_TFLOP_PER_SAMPLE"},
-    KnownKey{"LOG*"},
-    KnownKey{"GC_*"},
-    KnownKey{"POSSIBLE_USER_WARNINGS"},
-    KnownKey{"NEMO_*"},
-    KnownKey{"HANG_MONITOR_TIMEOUT"},
-    KnownKey{"ATTEMPT_*"},
-    KnownKey{"ALIGN_PARAM_GATHER"},
-    KnownKey{"WGRAD_DEFERRAL_LIMIT"},
-    KnownKey{"MC_TP_*"},
-    KnownKey{"UB_SKIPMC"},
-    KnownKey{"FP8_AMAX_*"},
-    KnownKey{"FP8_REDUCE_AMAX"},
-    KnownKey{"TP_ONLY_AMAX_RED"},
-    KnownKey{"FP4_RECIPE"},
-    KnownKey{"HEALING_PRECISION"},
-    KnownKey{"BATCH_P2P*"},
-    KnownKey{"HAS_CP_CONFIG"},
-    KnownKey{"RUN_ONLY_NCCL"},
-    KnownKey{"DATESTAMP"},
-    KnownKey{"NPY_INDEX_DIR"},
-    KnownKey{"MEM_DUMP_DIR"},
-    KnownKey{"_cont_mounts"},
-    KnownKey{"mounts_to_verify"},
-    KnownKey{"USE_TE_SWIGLU"},
-    KnownKey{"NEXP"},
-    KnownKey{"MLPERF_*"},
-    KnownKey{"CONT"},
-    KnownKey{"DATADIR"},
-    KnownKey{"MODEL"},
-    KnownKey{"SLURM_*"},
-    KnownKey{"SBATCH_*"},
-    KnownKey{"OMP_NUM_THREADS"},
-    KnownKey{"FP8_MARGIN"},
-    KnownKey{"FP8_INTERVAL"},
-    KnownKey{"RESET_*"},
-    KnownKey{"STORE_GPU"},
-    KnownKey{"TRANSFORMER_ENGINE"},
-    KnownKey{"SYNC_BATCH_COMM"},
-    KnownKey{"USE_TE_RNG_TRACKER"},
-    KnownKey{"CPU_OFFLOADING_*"},
-    KnownKey{"HIP_*"},
-    KnownKey{"HSA_*"},
-    KnownKey{"GPU_MAX_HW_QUEUES"},
-    KnownKey{"RCCL_*"},
-};
-
 enum class Benchmark : std::uint8_t { none, llama31, lora, gpt3 };
 
 struct ModelSize {
@@ -471,15 +318,15 @@ class MlperfReader {
       rank.place->problem(fmt::format("is {}; allowed: 1 to 65536", *rank));
     else
       rank_ = *rank;
-    judge_keys(root_, tuning_exports, "", read_);
+    judge_keys(root_, known_keys("mlperf", "tuning"), "", read_);
     std::string names;
-    for (const std::string_view name : knobs)
-      if (const std::optional<ValueReader> value = root_.find(name);
+    for (const KnownKey& knob : known_keys("mlperf", "knobs"))
+      if (const std::optional<ValueReader> value = root_.find(knob.name);
           value && !is_neutral(*value, "0"))
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", knob.name);
     if (!names.empty())
       note("tuning", "NCCL and Transformer Engine are modelled as they are without " + names);
-    judge_keys(root_, harmless_exports, "", read_);
+    judge_keys(root_, known_keys("mlperf", "around"), "", read_);
     note_unknown_keys(root_, "", read_);
   }
 

@@ -148,65 +148,6 @@ bool is_neutral(const ValueReader& value, std::string_view neutral) {
   return *text == neutral || std::ranges::find(off, *text) != off.end();
 }
 
-namespace {
-
-std::string reason_of(const KnownKey& row, std::string_view key) {
-  std::string reason{row.reason};
-  const std::string_view name = key.starts_with("--") ? key.substr(2) : key;
-  if (const std::size_t at = reason.find("{}"); at != std::string::npos)
-    reason.replace(at, 2, name);
-  return reason;
-}
-
-}  // namespace
-
-bool fits(const KnownKey& row, std::string_view key) {
-  if (!row.name.ends_with('*')) return row.name == key;
-  return key.starts_with(row.name.substr(0, row.name.size() - 1)) &&
-         key.find_first_of(" \t\n") == std::string_view::npos;
-}
-
-void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
-                Imported& result) {
-  for (const std::string& key : from.unasked_keys()) {
-    const auto entry =
-        std::ranges::find_if(known, [&](const KnownKey& row) { return fits(row, key); });
-    if (entry == known.end()) continue;
-    const std::optional<ValueReader> value = from.find(key);
-    const std::string name = std::string{prefix} + key;
-    if (!value || entry->verdict == Verdict::ignored || is_neutral(*value, entry->neutral))
-      result.ignored.push_back(name);
-    else if (is_told(entry->verdict))
-      result.notes.push_back(
-          {name, reason_of(*entry, name), entry->verdict == Verdict::unmodelled});
-    else
-      value->problem(fmt::format("{}: {}", name, reason_of(*entry, name)));
-  }
-  // So that a misspelt key may have been meant for one of these.
-  for (const KnownKey& entry : known)
-    if (!entry.name.ends_with('*')) static_cast<void>(from.find(entry.name));
-}
-
-void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,
-                 std::string_view prefix, Imported& result) {
-  for (const std::string& key : from.unasked_keys()) {
-    if (std::ranges::find(harmless, key) == harmless.end()) continue;
-    static_cast<void>(from.find(key));
-    result.ignored.push_back(std::string{prefix} + key);
-  }
-}
-
-void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result) {
-  for (const std::string& key : from.unasked_keys()) {
-    const std::optional<ValueReader> value = from.find(key);
-    const std::string name = std::string{prefix} + key;
-    if (!value || is_neutral(*value, ""))
-      result.ignored.push_back(name);
-    else
-      result.notes.push_back({name, "not known here: what it changes is not forecast", true});
-  }
-}
-
 void report_layout_problems(const ObjectReader& root, const Imported& result) {
   Model model = build_transformer(result.shape);
   run_with(result.framework, model);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "sim/interop/megatron_config.hpp"
+#include "sim/interop/verdicts.hpp"
 
 namespace sim {
 
@@ -22,44 +23,10 @@ void read_graph_switch(const ObjectReader& from, std::string_view key, Imported&
 // first that is there; nothing without graphs.
 void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> keys,
                       Imported& result);
+// The fused choice of experts, of steps whose host issues it: left out, with a note. REQUIRES: what
+// graphs capture is read.
+void leave_single_choice(Imported& result);
 
-// A key that no setting has: what it means for a forecast.
-enum class Verdict : std::uint8_t {
-  refused,     // it changes time or memory beyond what is modelled
-  noted,       // it is read otherwise, or changes a little: told
-  unmodelled,  // it changes a step, and the forecast leaves it out: told, and the interval is wider
-  ignored,     // it changes nothing
-};
-constexpr bool is_told(Verdict verdict) {
-  return verdict == Verdict::noted || verdict == Verdict::unmodelled;
-}
-struct KnownKey {
-  std::string_view name;  // a '*' at the end stands for any rest without blanks
-  Verdict verdict = Verdict::ignored;
-  std::string_view neutral{};  // the value that says "off"
-  std::string_view reason{};   // "{}" in it stands for the name of the key
-};
-
-// Whether the row is about that key.
-bool fits(const KnownKey& row, std::string_view key);
-
-inline constexpr std::array anything{KnownKey{"*"}};
-// NCCL takes SHARP by itself where there is some, as simulation.data_algorithm auto does.
-inline constexpr std::string_view in_network_reduction =
-    "all-reduces in switches are modelled where the cluster's network has them (traits: sharp)";
-inline constexpr std::string_view buffers_of_te =
-    "user buffers are modelled with Transformer Engine's default methods";
-
-// Looks at the keys of `from` that nobody has asked for: the first row of `known` that fits decides
-// whether it is a note, a problem or ignored. `prefix` stands in front of the names in notes. Keys
-// that are not in `known` stay unknown.
-void judge_keys(const ObjectReader& from, std::span<const KnownKey> known, std::string_view prefix,
-                Imported& result);
-// Those of `harmless` are ignored.
-void ignore_keys(const ObjectReader& from, std::span<const std::string_view> harmless,
-                 std::string_view prefix, Imported& result);
-// The rest: ignored where it switches nothing on, else told as not known.
-void note_unknown_keys(const ObjectReader& from, std::string_view prefix, Imported& result);
 // The names of a list that stands in one text: "a b", "a,b", "[a b]", "['a', 'b']", over lines,
 // too.
 std::vector<std::string> names_in(std::string_view text);

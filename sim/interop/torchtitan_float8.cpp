@@ -23,12 +23,6 @@ constexpr std::array recipes{Recipe{"tensorwise", EightBit::torchao},
                              Recipe{"rowwise", EightBit::torchao_rowwise},
                              Recipe{"rowwise_with_gw_hp", EightBit::torchao_rowwise_with_gw_hp}};
 
-constexpr std::array float8_keys{
-    KnownKey{"emulate", Verdict::refused, "", "emulated 8-bit products are not modelled"},
-    KnownKey{"force_recompute_fp8_weight_in_bwd"},  // of an 8-bit weight that is gathered again
-    KnownKey{"moe_fqns_prototype"},
-};
-
 // Names of linears that stay in 16 bits. "output", the head, always does here.
 void judge_filter(const ObjectReader& float8, const std::string& prefix, Imported& into) {
   const auto list = float8.find("filter_fqns");
@@ -52,7 +46,7 @@ void read_section(const ObjectReader& float8, const std::string& prefix, Importe
     if (recipe) into.ignored.push_back(prefix + "recipe_name");
     return judge_keys(float8, anything, prefix, into);
   }
-  judge_keys(float8, float8_keys, prefix, into);
+  judge_keys(float8, known_keys("torchtitan", "float8"), prefix, into);
   judge_filter(float8, prefix, into);
   const std::string name = recipe.value_or("tensorwise");
   const std::optional<EightBit> known = torchao_software(name);

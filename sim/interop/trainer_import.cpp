@@ -16,87 +16,11 @@
 #include "sim/interop/experts_of_trainer.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/trainer_job.hpp"
-#include "sim/interop/trainer_keys.hpp"
 
 namespace sim {
 namespace {
 
 constexpr std::string_view other_losses = "a loss over other models or samples is not modelled";
-
-// Those that change a step beyond what is modelled, or a little; the rest is data, learning rate,
-// logging and checkpoints.
-constexpr std::array trainer_keys{
-    KnownKey{"lora_dropout", Verdict::unmodelled, "0",
-             "dropout in front of adapters is not modelled"},
-    KnownKey{"peft_use_rslora"},  // a factor
-    KnownKey{"use_rslora"},
-    KnownKey{"peft"},  // LoftQ: how adapters begin
-    KnownKey{"lora_alpha"},
-    KnownKey{"quantization", Verdict::refused, "", "quantised weights are not modelled"},
-    KnownKey{"fp8", Verdict::refused, "", "fp8 of Accelerate is not modelled"},
-    KnownKey{"qat", Verdict::refused, "", "quantisation-aware training is not modelled"},
-    KnownKey{"rl", Verdict::refused, "", other_losses},
-    KnownKey{"beta", Verdict::refused, "", other_losses},  // of DPO and its relatives
-    KnownKey{"max_prompt_length", Verdict::refused, "", other_losses},
-    KnownKey{"pref_beta", Verdict::refused, "", other_losses},
-    KnownKey{"pref_loss", Verdict::refused, "", other_losses},
-    KnownKey{"trl", Verdict::refused, "", other_losses},
-    KnownKey{"ebft", Verdict::refused, "", other_losses},
-    KnownKey{"reward_model", Verdict::refused, "", other_losses},
-    KnownKey{"use_vllm", Verdict::refused, "", other_losses},
-    KnownKey{"num_generations", Verdict::refused, "", other_losses},
-    KnownKey{"unfrozen_parameters", Verdict::refused, "", "frozen parameters are not modelled"},
-    KnownKey{"spectrum_top_fraction", Verdict::refused, "", "frozen parameters are not modelled"},
-    KnownKey{"sequence_parallel_degree", Verdict::refused, "1",
-             "ring attention of axolotl is not read: set layout.context_parallel in the scenario"},
-    KnownKey{"liger_cross_entropy", Verdict::unmodelled, "false", "its kernel is not modelled"},
-    KnownKey{"liger_layer_norm", Verdict::unmodelled, "false", "its kernel is not modelled"},
-    KnownKey{"liger_*"},
-    KnownKey{"lora_mlp_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
-    KnownKey{"lora_qkv_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
-    KnownKey{"lora_o_kernel", Verdict::unmodelled, "", "its kernels are not modelled"},
-    KnownKey{
-        "expert_parallel_size", Verdict::refused, "1",
-        "experts on other GPUs are modelled as Megatron-LM, torchtitan and Automodel run them"},
-    KnownKey{"gptq", Verdict::refused, "", "quantised weights are not modelled"},
-    KnownKey{"use_galore", Verdict::refused, "", "its optimizer is not modelled"},
-    KnownKey{"use_apollo", Verdict::refused, "", "its optimizer is not modelled"},
-    KnownKey{"use_badam", Verdict::refused, "", "its optimizer is not modelled"},
-    KnownKey{"use_muon", Verdict::refused, "", "its optimizer is not modelled"},
-    KnownKey{"use_adam_mini", Verdict::refused, "", "its optimizer is not modelled"},
-    KnownKey{"use_llama_pro", Verdict::refused, "", "frozen parameters are not modelled"},
-    KnownKey{"mixture_of_depths", Verdict::refused, "", "mixtures of depths are not modelled"},
-    KnownKey{"use_kt", Verdict::refused, "", "experts on the host are not modelled"},
-    KnownKey{"freeze_trainable_layers", Verdict::refused, "", "frozen parameters are not modelled"},
-    KnownKey{"peft_config", Verdict::refused, "", "its adapters are not read: write lora_rank"},
-    KnownKey{"quant_config", Verdict::refused, "", "quantised weights are not modelled"},
-    KnownKey{"freeze_vision_tower"},
-    KnownKey{"freeze_multi_modal_projector"},
-    KnownKey{"freeze_mm_modules"},
-    KnownKey{"freeze_language_model", Verdict::refused, "", "frozen parameters are not modelled"},
-    KnownKey{"pissa_init"},
-    KnownKey{"loraplus_lr_ratio"},
-    KnownKey{"kernel_config"},
-    KnownKey{"use_dft_loss"},  // weights of tokens
-    KnownKey{"use_asft_loss", Verdict::refused, "", other_losses},
-    KnownKey{"use_eaft_loss"},
-    KnownKey{"quantize_moe_experts"},  // experts have the format of the other frozen weights
-    KnownKey{"lora_target_parameters", Verdict::noted, "",
-             "adapters are modelled on all weights of the experts"},
-    KnownKey{"use_v1_kernels", Verdict::unmodelled, "", "its kernels are not modelled"},
-    KnownKey{"cut_cross_entropy", Verdict::unmodelled, "", "its kernel is not modelled"},
-    KnownKey{"xformers_attention", Verdict::noted, "", "attention is modelled as flash attention"},
-    KnownKey{"sdp_attention"},
-    KnownKey{"flex_attention", Verdict::noted, "", "attention is modelled as flash attention"},
-    KnownKey{"neftune_noise_alpha"},
-    KnownKey{"group_by_length", Verdict::noted, "",
-             "every sequence is forecast at full length: give layout.packing.lengths, with method "
-             "pad_by_length"},
-    KnownKey{"packing", Verdict::noted, "",
-             "every sequence is forecast at full length: give layout.packing.lengths"},
-    KnownKey{"sample_packing", Verdict::noted, "",
-             "every sequence is forecast at full length: give layout.packing.lengths"},
-};
 
 // transformers at 005edacb, training_args.py, OptimizerNames, and trainer.py; axolotl at 067b021c,
 // core/builders/base.py (ao_adamw_fp8).
@@ -183,7 +107,7 @@ class TrainerReader {
     factory_sections();
     attention();
     packing();
-    judge_keys(root_, trainer_keys, "", result_);
+    judge_keys(root_, known_keys("trainer", "keys"), "", result_);
     leave_rest();
     const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
     return file || started_so ? deepspeed(file) : torch();
@@ -487,10 +411,11 @@ class TrainerReader {
   }
 
   void leave_rest() {
+    const std::span<const KnownKey> costless = known_keys("trainer", "costless");
     std::string names;
     for (const std::string& key : root_.unasked_keys()) {
       const std::optional<ValueReader> value = root_.find(key);
-      if (is_harmless_trainer_key(key) || !value || is_neutral(*value, ""))
+      if (known_key(costless, key) != nullptr || !value || is_neutral(*value, ""))
         result_.ignored.push_back(key);
       else
         names += (names.empty() ? "" : ", ") + key;

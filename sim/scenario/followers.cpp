@@ -357,10 +357,6 @@ std::vector<int> nearly_even(int layers, int chunks) {
 }
 
 std::string text_of(const Followed& followed) {
-  // A renamed key (renamed_keys.hpp) has nothing to begin from.
-  if (followed.from.empty())
-    return fmt::format("{} is now called {}{}{}; the next release no longer knows the old name",
-                       followed.key, followed.to, followed.why.empty() ? "" : ", ", followed.why);
   if (followed.is_default)
     return fmt::format("{} is {} instead of {}, the default of {}", followed.key, followed.to,
                        followed.from, followed.why);

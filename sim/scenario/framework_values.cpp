@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "sim/config/yaml_text.hpp"
-#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -36,7 +35,7 @@ void add_kernels(const Framework& framework, Values& out) {
   out.add("optimizer", word(framework.optimizer));
   out.add("token_collectives", word(framework.token_collectives));
   out.add("weight_gathers", word(framework.weight_gathers));
-  out.add(renamed_key("framework", "eight_bit").now, word(runs.eight_bit));
+  out.add("fp8", word(runs.eight_bit));
   out.add("context", word(runs.context));
   out.add("fp8_attention", word(runs.eight_bit_attention));
   out.add("experts", word(runs.experts));
@@ -58,10 +57,8 @@ std::vector<std::pair<std::string, std::string>> framework_values(const Framewor
   out.add("host_update", yaml_bandwidth(framework.host_update));
   out.add("joint_gate", framework.joint_gate);
   out.add("accuracy", framework.accuracy);
-  for (const ExecutionSwitch& item : execution_switches) {
-    const RenamedKey key = renamed_key("framework", item.key);
-    out.add(key.now, runs.*item.member != key.inverted);
-  }
+  for (const ExecutionSwitch& item : execution_switches)
+    out.add(item.key, runs.*item.member != item.inverted);
   if (runs.max_split_size.count() > 0)
     out.add("max_split_size", fmt::format("{} B", runs.max_split_size.count()));
   out.add("held_logits", runs.held_logits);

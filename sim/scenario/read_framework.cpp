@@ -6,7 +6,6 @@
 
 #include "sim/base/near_names.hpp"
 #include "sim/engine/simulate.hpp"
-#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -52,8 +51,7 @@ const Preset& read_preset(const Layered& section) {
   return preset_of(name);
 }
 
-Framework read_framework(const Layered& section, Framework framework,
-                         std::vector<Followed>& notes) {
+Framework read_framework(const Layered& section, Framework framework) {
   for (const char* key : {"name", "version"})
     static_cast<void>(section.has(key));  // of read_preset()
   framework.layer_norm = section.word_or("layer_norm", framework.layer_norm);
@@ -67,9 +65,7 @@ Framework read_framework(const Layered& section, Framework framework,
   framework.optimizer = section.word_or("optimizer", framework.optimizer);
   framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);
   framework.weight_gathers = section.word_or("weight_gathers", framework.weight_gathers);
-  const RenamedKey fp8 = renamed_key("framework", "eight_bit");
-  framework.execution.eight_bit = section.word_or(
-      uses_old_name(section, fp8, notes) ? fp8.old : fp8.now, framework.execution.eight_bit);
+  framework.execution.eight_bit = section.word_or("fp8", framework.execution.eight_bit);
   framework.execution.eight_bit_attention =
       section.word_or("fp8_attention", framework.execution.eight_bit_attention);
   framework.execution.context = section.word_or("context", framework.execution.context);
@@ -88,9 +84,10 @@ Framework read_framework(const Layered& section, Framework framework,
   framework.joint_gate = section.boolean_or("joint_gate", framework.joint_gate);
   framework.accuracy = section.boolean_or("accuracy", framework.accuracy);
   Execution& execution = framework.execution;
-  for (const ExecutionSwitch& item : execution_switches)
-    execution.*item.member =
-        renamed_boolean(section, renamed_key("framework", item.key), execution.*item.member, notes);
+  for (const ExecutionSwitch& item : execution_switches) {
+    bool& value = execution.*item.member;
+    value = section.boolean_or(item.key, value != item.inverted) != item.inverted;
+  }
   execution.max_split_size = read_max_split_size(section, execution);
   execution.held_logits =
       static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));

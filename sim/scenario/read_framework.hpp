@@ -1,10 +1,7 @@
 // The `framework` section of a scenario.
 #pragma once
 
-#include <vector>
-
 #include "sim/framework/presets/preset.hpp"
-#include "sim/scenario/followed.hpp"
 #include "sim/scenario/layered.hpp"
 
 namespace sim {
@@ -12,7 +9,7 @@ namespace sim {
 // What `name` and `version` ask for: megatron where the section is silent.
 const Preset& read_preset(const Layered& section);
 
-// `framework` with what the section says of single keys. Old names of keys join `notes`.
-Framework read_framework(const Layered& section, Framework framework, std::vector<Followed>& notes);
+// read_framework() is `framework` with what the section says of single keys.
+Framework read_framework(const Layered& section, Framework framework);
 
 }  // namespace sim

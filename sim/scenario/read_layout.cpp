@@ -10,7 +10,6 @@
 #include "sim/base/rounding.hpp"
 #include "sim/framework/presets/message_overlap.hpp"
 #include "sim/layout/layout_fields.hpp"
-#include "sim/scenario/renamed_keys.hpp"
 
 namespace sim {
 namespace {
@@ -131,18 +130,9 @@ class FieldReader {
   std::string leaf_;
 };
 
-// The name that `section` has for the field, which may be an old one.
-std::string name_in(const Layered& section, const Key& key, std::vector<Followed>& notes) {
-  for (const RenamedKey& renamed : renamed_keys())
-    if (renamed.section == "layout" && renamed.now == key.path &&
-        uses_old_name(section, renamed, notes))
-      return std::string{renamed.old};
-  return key.path.substr(key.path.rfind('.') + 1);  // npos + 1 is 0
-}
-
 // Whether `section` has it.
 bool read_field(const Layered& section, const LayoutField& field, LayoutText& text) {
-  const std::string name = name_in(section, field.key, text.followed);
+  const std::string name = field.key.path.substr(field.key.path.rfind('.') + 1);  // npos + 1 is 0
   const FieldReader read{section, field.key, name};
   Layout& layout = text.layout;
   std::visit([&](auto member) { read(layout.*member); }, field.member);

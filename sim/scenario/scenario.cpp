@@ -371,14 +371,6 @@ void load_lengths(Layout& layout, std::vector<Problem>& problems) {
         std::make_shared<const std::vector<LengthCount>>(std::move(*lengths));
 }
 
-// What the frameworks, the cluster and the layout have changed, in this order.
-std::vector<Followed> all_followed(std::vector<Followed> renamed, const ClusterText& machine,
-                                   const LayoutText& text) {
-  renamed.insert(renamed.end(), machine.followed.begin(), machine.followed.end());
-  renamed.insert(renamed.end(), text.followed.begin(), text.followed.end());
-  return renamed;
-}
-
 Scenario load(const ScenarioSources& sources, LayoutState state) {
   const std::string& path = sources.path();
   const Layered top = sources.top();
@@ -391,9 +383,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const Trouble trouble = read_simulation(top.section("simulation"), options);
   const Layered simulation_section = top.section("simulation");
   const std::string anchor_path = path_in(simulation_section, "anchor", path, "");
-  std::vector<Followed> renamed;
   const Preset& preset = read_preset(top.section("framework"));
-  const Framework framework = read_framework(top.section("framework"), preset.framework, renamed);
+  const Framework framework = read_framework(top.section("framework"), preset.framework);
   LayoutText text = read_layout(layout_section, framework.execution, preset);
   find_lengths(layout_section, path, text.layout);
   std::vector<Note> notes = read_notes(top);
@@ -425,7 +416,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   if (state == LayoutState::given) check_cut_products(text.layout, *cluster, layout_section);
   apply_trouble(trouble, options, gpus, *cluster);
   sources.finish();
-  std::vector<Followed> followed = all_followed(std::move(renamed), machine, text);
+  std::vector<Followed> followed = std::move(machine.followed);
+  followed.insert(followed.end(), text.followed.begin(), text.followed.end());
   Scenario made{.path = path,
                 .name = name,
                 .model = std::move(*model),

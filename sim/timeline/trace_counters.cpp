@@ -35,7 +35,10 @@ CounterSeries accumulate(std::vector<CounterChange> changes, std::vector<std::st
   return series;
 }
 
-// The share of the full buffer that each rank sends (Patarasuk & Yuan 2009 for the bounds).
+enum Lane : std::uint32_t { tensor, data, pipeline };
+
+}  // namespace
+
 double sent_share(CollectiveKind kind, double ranks) {
   switch (kind) {
     case CollectiveKind::all_reduce:
@@ -53,10 +56,6 @@ double sent_share(CollectiveKind kind, double ranks) {
   }
   return 0;
 }
-
-enum Lane : std::uint32_t { tensor, data, pipeline };
-
-}  // namespace
 
 CounterSeries memory_over_time(const RankTrack& track, const Program& program) {
   std::array<std::int64_t, counter_width> start{};

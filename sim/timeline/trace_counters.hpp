@@ -27,6 +27,10 @@ struct CounterSeries {
 // allocator on the host does: it can lie above this curve.)
 CounterSeries memory_over_time(const RankTrack& track, const Program& program);
 
+// sent_share() is the share of the full buffer that each of `ranks` sends in a bandwidth-optimal
+// algorithm (Patarasuk & Yuan 2009).
+double sent_share(CollectiveKind kind, double ranks);
+
 // MB/s that the rank sends by tensor, data and pipeline communication: the bytes that a
 // bandwidth-optimal algorithm makes every rank send, spread over the time that the operator takes.
 CounterSeries sending_over_time(const RankTrack& track, const Plan& plan);

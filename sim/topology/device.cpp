@@ -171,10 +171,20 @@ void check_device(const ObjectReader& top, const Device& device) {
     top.problem("host_issue", "it is the time of one kernel; allowed: 0 s to 1 ms");
 }
 
+std::vector<std::string> read_names(const ObjectReader& top, std::string_view key) {
+  std::vector<std::string> names;
+  if (!top.has(key)) return names;
+  for (const ValueReader& name : top.list(key))
+    names.push_back(name.text());
+  return names;
+}
+
 Device read_device(const Document& document) {
   const ObjectReader top = document.root_object();
   Device device;
   device.name = top.text("name");
+  device.aliases = read_names(top, "aliases");
+  device.unlike = read_names(top, "unlike");
   device.origin = top.text("origin");
   device.not_validated = top.text_or("not_validated", "");
   for (const ValueReader& source : top.list("sources"))

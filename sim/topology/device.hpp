@@ -134,6 +134,8 @@ inline constexpr Duration most_kernel_gap = std::chrono::milliseconds{1};
 
 struct Device {
   std::string name;
+  // aliases: what the driver's name of the GPU begins with; unlike: longer names of other parts.
+  std::vector<std::string> aliases, unlike;
   std::string origin;  // how its model parameters were obtained: printed with every report
   // What its parameters rest on where no measurement of a training step on this device stands
   // behind them. Empty: validated.

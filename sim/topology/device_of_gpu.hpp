@@ -10,11 +10,11 @@
 
 namespace sim {
 
-// Name in topologies/devices of "NVIDIA H100 80GB HBM3", as nvidia-smi and the CUDA runtime print
-// it; empty: there is no such file.
+// device_of_gpu() is the name in topologies/devices of "NVIDIA H100 80GB HBM3", as nvidia-smi and
+// the CUDA runtime print it; empty: there is no such file.
 std::string device_of_gpu(std::string_view driver_name);
-// What device_of_gpu() knows, in the driver's words.
-std::vector<std::string_view> known_gpus();
+// known_gpus(): the aliases of the device files.
+std::vector<std::string> known_gpus();
 
 // SMs of one of `ranks` processes that share a GPU, each with 100 / `ranks` percent of its threads
 // (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, whole percents): whole pairs of SMs, as the driver gave on an

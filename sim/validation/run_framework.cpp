@@ -47,8 +47,7 @@ Framework run_framework(const RunCells& cells) {
     framework.execution.eight_bit = recipe_of(cells);
   set_host_issue(cells, framework);
   const ScenarioSources keys = sources_of(assignments_of(cells, "framework"));
-  std::vector<Followed> renamed;
-  framework = read_framework(keys.top().section("framework"), framework, renamed);
+  framework = read_framework(keys.top().section("framework"), framework);
   finish_row(keys);
   return framework;
 }

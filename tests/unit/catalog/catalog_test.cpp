@@ -27,6 +27,8 @@ const std::string root = test::source_dir();
 // Of cluster and device files: names, texts, lists, and what no forecast reads.
 bool is_no_knob(const std::string& path) {
   static const std::set<std::string> ends{".name",
+                                          ".aliases",
+                                          ".unlike",
                                           ".origin",
                                           ".not_validated",
                                           ".sources",

@@ -322,4 +322,20 @@ TEST_CASE("fine-tunings on the hub have the model of their base", "[interop]") {
   CHECK(model_of_hub("Qwen/Qwen3-235B-A22B") == "qwen3-235b-a22b");
   CHECK(model_of_hub("somebody/llama-3.1-8b-pruned").empty());
   CHECK(model_of_hub("").empty());
+  CHECK(model_of_hub("moonshotai/Kimi-K2.5") == "kimi-k2");
+  CHECK(model_of_hub("Qwen/Qwen3-VL-8B-Instruct") == "qwen3-8b");
+  CHECK(has_other_modalities("Qwen/Qwen3-VL-8B-Instruct"));
+  CHECK_FALSE(has_other_modalities("Qwen/Qwen3-8B"));
+}
+
+TEST_CASE("names of the hub are checked when they are read", "[interop]") {
+  const auto names = [](const std::string& models) {
+    return problems([&] {
+      return read_hub_names(Document::parse_yaml(
+          "models: {" + models + "}\nwith_tower: {}\nlanguage_model_of: {}\n", "a.yaml"));
+    });
+  };
+  CHECK(names("qwen3-8b: [qwen3-8b]").empty());
+  CHECK(names("qwen3-8c: [a]") == Lines{"1:20: there is no model 'qwen3-8c' in models/"});
+  CHECK(names("qwen3-8b: [a], qwen3-4b: [a]") == Lines{"1:36: 'a' is listed twice"});
 }

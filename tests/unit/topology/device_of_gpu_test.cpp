@@ -24,7 +24,7 @@ TEST_CASE("a GPU's name leads to its device file", "[device_of_gpu]") {
   CHECK(device_of_gpu("NVIDIA H200 NVL").empty());
   CHECK(device_of_gpu("NVIDIA H2000").empty());
   CHECK(device_of_gpu("").empty());
-  for (const std::string_view gpu : known_gpus()) {
+  for (const std::string& gpu : known_gpus()) {
     CAPTURE(gpu);
     CHECK(std::filesystem::exists(sim::test::source_dir() + "/topologies/devices/" +
                                   device_of_gpu(gpu) + ".yaml"));
