@@ -1,5 +1,5 @@
-// What the room's files share: the closed form, the link pattern and the message sequence of each
-// algorithm, one file each.
+// Declarations that the room's files share: the closed form, the link pattern and the message
+// sequence of each algorithm, one file each.
 #pragma once
 
 #include <memory>
@@ -69,13 +69,14 @@ struct Form {
   int rounds = 1;
 };
 
-// Of a group on one node, whose carrier is not NCCL. `small_kernel`: of the device, s.
+// The form of a group on one node, whose carrier is not NCCL. `small_kernel`: of the device, s.
 Form user_buffer_form(const FormInput& in, const Collective& request, double small_kernel);
 
-// Of DeepEP and HybridEP. `small_kernel`: as above.
+// The form of DeepEP and HybridEP. `small_kernel`: as above.
 Form fused_exchange_form(const FormInput& in, const Collective& request, double small_kernel);
 
-// What a rank sends to one peer in one round is one message, by one lane more with each call.
+// Adds a send. All bytes from a rank to one peer in one round are one message, by one lane more
+// with each call.
 void add_send(std::vector<StepSend>& out, int to, std::int64_t bytes);
 
 Form ring_form(const FormInput& in);
@@ -111,7 +112,7 @@ std::unique_ptr<StepSequence> parameter_server_steps(const Collective& request,
 
 Form direct_form(const FormInput& in);
 std::vector<Hop> direct_pattern(const Cluster& cluster, const GroupLayout& layout);
-// Of a ring shift: every member sends to the next in the group's order.
+// The pattern of a ring shift: every member sends to the next in the group's order.
 std::vector<Hop> shift_pattern(const Cluster& cluster, std::span<const GpuId> members);
 std::unique_ptr<StepSequence> direct_steps(const Collective& request, const GroupShape& shape);
 

@@ -1,4 +1,4 @@
-// What a collective costs on a group of devices: which algorithm and protocol, its latency, its
+// The cost of a collective on a group of devices: which algorithm and protocol, its latency, its
 // transfer time alone on the machine, and the links it loads meanwhile.
 #pragma once
 

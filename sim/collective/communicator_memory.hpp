@@ -24,10 +24,11 @@ namespace sim {
 
 struct NcclGroup;
 
-// Of the rank that has the most of it.
+// Memory of a communicator on the rank that has the most of it.
 Bytes communicator_memory(const NcclGroup& group);
 
-// What communicators of one cluster take, by their GPUs: kept over many plans. Thread-safe.
+// KnownCommunicators is the memory of communicators of one cluster, by their GPUs: kept over many
+// plans. Thread-safe.
 class KnownCommunicators {
  public:
   std::optional<Bytes> find(const std::vector<std::uint32_t>& key);
@@ -39,16 +40,16 @@ class KnownCommunicators {
   std::size_t words_ = 0;  // of all keys
 };
 
-// What the communicators of a plan take on one of its ranks.
+// CommunicatorMemory is the memory of a plan's communicators on one of its ranks.
 class CommunicatorMemory {
  public:
   // All have to outlive it. `known` may be null; else it is of the same cluster, but for the GPUs
   // used per node.
   CommunicatorMemory(const Plan& plan, const Cluster& cluster, KnownCommunicators* known = nullptr);
 
-  // Of all communicators that a rank of a stage opens: one per group that it is a member of, and
-  // one per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks has a
-  // communicator of these two). Groups of one rank open none that has buffers.
+  // Memory of all communicators that a rank of a stage opens: one per group that it is a member of,
+  // and one per neighbour in the pipeline (PyTorch, ProcessGroupNCCL: a message between two ranks
+  // has a communicator of these two). Groups of one rank open none that has buffers.
   Bytes of_stage(int stage);
 
  private:

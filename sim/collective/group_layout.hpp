@@ -52,7 +52,7 @@ class LinkLoads {
   // A message stream of `weight` payload per unit of rate on a route.
   void add(const Route& route, double weight);
   std::vector<Hop> hops();  // sorted by link, each once
-  // Of one message on one route, which uses a link at most once: in the route's order.
+  // Hops of one message on one route, which uses a link at most once: in the route's order.
   std::vector<Hop> of_route(const Route& route) const;
 
  private:

@@ -249,7 +249,7 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
   RingLoads ring{LinkLoads{cluster}, LinkLoads{cluster}};
   const int nodes = layout.nodes();
   const int rails = layout.rails();
-  // Of the `rails` channels all but one pass a given pair of neighbours: the one that enters or
+  // All but one of the `rails` channels pass a given pair of neighbours: the one that enters or
   // leaves the node there does not.
   ring.intra_weight = nodes == 1 || !layout.uniform() ? 1 : (rails - 1.0) / rails;
   ring.within.reserve(static_cast<std::size_t>(layout.ranks()) * 2);
@@ -299,7 +299,7 @@ GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
   shape.intra_latency = Duration{mean(ring.intra.latency_ps, ring.intra.routes)};
   if (shape.nodes == 1) return shape;
   shape.inter_latency = Duration{mean(ring.inter_latency_ps, ring.inter_routes)};
-  // What the group's NICs carry, whatever the fabric behind them does.
+  // The rate of the group's NICs, whatever the fabric behind them carries.
   std::erase_if(across,
                 [&](const Hop& hop) { return cluster.link(hop.link).kind == LinkKind::fabric; });
   shape.inter_bandwidth = rate_limit(cluster, across);

@@ -144,7 +144,7 @@ class HalvingDoublingSteps : public StepSequence {
     if (halve_ && round < fold_.levels) return {.halving = true, .level = round};
     return {.level = fold_.levels - 1 - (round - (halve_ ? fold_.levels : 0))};
   }
-  // What a slot is responsible for once `levels` bits have halved the buffer.
+  // The range that a slot is responsible for once `levels` bits have halved the buffer.
   Range held(int slot, int levels) const {
     Range range{0, bytes_};
     for (int level = 0; level < levels; ++level) {

@@ -89,8 +89,8 @@ Form in_switch_form(const FormInput& in) {
   const double inside = g == 1 ? 0 : port_traffic(in.kind, g) * in.bytes / in.intra_bw();
   const double outside = in.nodes() == 1 ? 0 : node_traffic(in) * in.bytes / in.inter_bw();
   form.link_time = std::max(inside, outside);
-  // What the switch reaches of its ports (nvlsEfficiency), and the limit per channel across nodes,
-  // a bus bandwidth: 2(p-1)/p n over time.
+  // The share of its ports that the switch reaches (nvlsEfficiency), and the limit per channel
+  // across nodes, a bus bandwidth: 2(p-1)/p n over time.
   const double efficiency = g == 1 ? 1 : nvls_efficiency(in.group.generation);
   double transfer = std::max(inside / efficiency, outside);
   if (in.nodes() > 1 && g > 1 && !in.sharp) {

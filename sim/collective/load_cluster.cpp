@@ -45,7 +45,7 @@ std::vector<GpuId> members_of(const Cluster& cluster, const MeasuredCurve& curve
   return members;
 }
 
-// What the formulas say of a curve's group on one machine, whose own curves are out of the way.
+// Formula is the forecast for a curve's group on one machine without the machine's own curves.
 class Formula {
  public:
   Formula(const Cluster& cluster, const MeasuredCurve& curve)

@@ -1,6 +1,6 @@
-// What NCCL's kernels reach, measured: its own tables hold what it reckons with when it chooses,
-// and err where a choice does not depend on it. One value per generation of GPU and NVLink, read
-// off the curves of validation/curves (its index has the sources).
+// Measured rates of NCCL's kernels. NCCL's own tables hold the rates by which it chooses, and err
+// where a choice does not depend on them. One value per generation of GPU and NVLink, read off the
+// curves of validation/curves (its index has the sources).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -60,7 +60,7 @@ double tree_protocol_bandwidth(const NcclGroup& group, Protocol protocol, double
 double nvls_efficiency(Generation generation);
 double nvls_tree_channel_cap(const NcclGroup& group);  // GB/s per channel
 
-// What is measured, and not in NCCL's tables. Shares of the links' usable rate; sources in
+// Measured rates that are not in NCCL's tables. Shares of the links' usable rate; sources in
 // nccl_tuning.cpp.
 double tree_share(const NcclGroup& group, Protocol protocol);  // by what a protocol carries
 double ring_share(Generation generation);                      // of NVLink, by a ring

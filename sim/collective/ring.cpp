@@ -21,8 +21,8 @@ int chain_chunks(double bytes, int ranks, int channels) {
   return static_cast<int>(std::clamp(std::ceil(bytes / channels / least_bytes), 1.0, most));
 }
 
-// What a ring over nodes of a mesh of xGMI gets within them, where all channels but one of g pass a
-// pair of neighbours: two nodes of eight MI300X reach 357 GB/s, one 316.
+// The rate of a ring over nodes of a mesh of xGMI within a node, where all channels but one of g
+// pass a pair of neighbours: two nodes of eight MI300X reach 357 GB/s, one 316.
 double share_within(const FormInput& in) {
   const double g = in.per_node();
   if (g < 2) return std::numeric_limits<double>::infinity();
@@ -30,8 +30,8 @@ double share_within(const FormInput& in) {
   return in.shape.uniform ? links * g / (g - 1) : links;
 }
 
-// Of the ring's bandwidth: what the protocol leaves, what NVLink gives a ring, and what the thread
-// blocks can pass on.
+// The share of the ring's bandwidth that is left: by the protocol, by NVLink for a ring, and by the
+// thread blocks.
 double protocol_share(const FormInput& in, int blocks) {
   if (!in.group.nccl) return 1;
   const double ring = in.ring_bw() * 1e-9;

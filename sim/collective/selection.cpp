@@ -1,5 +1,5 @@
-// What NCCL would choose: the smallest of its own estimates over the algorithms and protocols that
-// it enables (ncclTopoTuneModel and ncclTopoGetAlgoInfo, NVIDIA/nccl src/graph/tuning.cc and
+// NCCL's choice: the smallest of its own estimates over the algorithms and protocols that it
+// enables (ncclTopoTuneModel and ncclTopoGetAlgoInfo, NVIDIA/nccl src/graph/tuning.cc and
 // src/enqueue.cc v2.30).
 #include <array>
 #include <limits>

@@ -185,8 +185,8 @@ Form tree_form(const FormInput& in) {
   const int depth = pipeline_depth(in.shape);
   Form form;
   form.channels = blocks_used(in.group, Algorithm::tree, in.protocol, in.bytes);
-  // Of the 2n that a form of a tree counts, a channel passes its part of n up each of its edges,
-  // and as much down.
+  // The form of a tree counts 2n: a channel passes its part of n up each of its edges, and as much
+  // down.
   form.flows = 2 * std::max(form.channels, in.per_node());
   form.latency =
       hop.base + 2 * ((g - 1) * hop.intra +
@@ -194,7 +194,7 @@ Form tree_form(const FormInput& in) {
   const int chunks = chunk_count(in.bytes, form.channels, depth, in.protocol);
   form.rounds = chunks + 2 * depth - 1;
   form.traffic = 2 * in.bytes;
-  // Of the chain inside a node each member passes (g-1)/g of the data up and as much down.
+  // In the chain inside a node each member passes (g-1)/g of the data up and as much down.
   const double inside = g == 1 ? 0 : 2 * (g - 1) / g * in.bytes / in.intra_bw();
   const double outside = in.nodes() == 1 ? 0 : node_traffic(in.nodes()) * in.bytes / in.inter_bw();
   // Between nodes, data only goes up while the pipeline fills, and only down while it drains: half

@@ -39,7 +39,8 @@ Form user_buffer_form(const FormInput& in, const Collective& request, double sma
         form.traffic / std::min(reached, request.blocks * block_rate(in.group.generation) * 1e9);
     form.channels = request.blocks;
     form.rounds = in.ranks() - 1;
-    // What the other ranks read here, or write, and what is read or written of the rank's own.
+    // Bytes that the other ranks read here, or write, and bytes read or written of the rank's own
+    // part.
     form.memory_bytes = 2 * form.traffic + 2 * in.bytes / parts;
   }
   form.link_time = form.traffic / link;

@@ -58,8 +58,8 @@ TileCounts tile_counts(std::int64_t extent) {
           tile_count<160>(extent), tile_count<192>(extent), tile_count<256>(extent)};
 }
 
-// Of all rows of the products of a kernel: experts have tiles of their own, those without a row
-// have none.
+// Tile counts of all rows of the products of a kernel: experts have tiles of their own, those
+// without a row have none.
 TileCounts row_tiles(const Kernel& kernel) {
   if (kernel.uneven.front() == 0) {
     TileCounts counts = tile_counts(kernel.m);
@@ -125,12 +125,13 @@ double operand_bytes(const Kernel& kernel) {
   return (m * k + k * n) * static_cast<double>(kernel.batch) * operand_bytes_of(kernel.dtype);
 }
 
-// Of products that run side by side, one for each expert, a result that is added to. Each is short:
-// what its tiles read and write at their end does not run beside the loops of others. Eight weight
-// gradients of 20 to 64 experts of DeepSeek-V2 and V3 with 512 to 1,232 rows each, measured on B200
-// (github.com/MooreThreads/SimuMax at e6918079, configs/system/b200_bf16_ceperm.json, group_matmul,
-// stage=bwd_grad_w, main_grad_dtype=fp32), are forecast 2 to 26% too long so, at the rate that the
-// device sustains in training; beside each other, 20 to 32% too short.
+// Bytes of results that are added to, for products that run side by side, one for each expert. Each
+// is short: the reads and writes of its tiles at their end do not run beside the loops of others.
+// Eight weight gradients of 20 to 64 experts of DeepSeek-V2 and V3 with 512 to 1,232 rows each,
+// measured on B200 (github.com/MooreThreads/SimuMax at e6918079,
+// configs/system/b200_bf16_ceperm.json, group_matmul, stage=bwd_grad_w, main_grad_dtype=fp32), are
+// forecast 2 to 26% too long so, at the rate that the device sustains in training; beside each
+// other, 20 to 32% too short.
 double exposed_result_bytes(const Kernel& kernel) {
   const double result = static_cast<double>(kernel.bytes.count()) - operand_bytes(kernel);
   // Eight-bit products write 16 bits.
@@ -280,7 +281,7 @@ double width_of_values(const Kernel& kernel) {
   return static_cast<double>(kernel.values > 0 ? kernel.values : kernel.k);
 }
 
-// What a mask leaves of the scores.
+// The share of the scores that a mask leaves.
 double unmasked_share(const Kernel& kernel) {
   return kernel.causal ? 0.5 * share_in_window(kernel.window, kernel.n) : 1.0;
 }
@@ -348,7 +349,7 @@ double eight_bit_gain(const Kernel& kernel, const Device& device, const Attentio
   return pass.gain * keys / (keys + pass.ramp_tokens) * std::pow(width / 128, exponent);
 }
 
-// Of what is cast around a kernel in 8 bits, two to three launches.
+// Seconds of the casts around a kernel in 8 bits, two to three launches.
 double cast_seconds(const Kernel& kernel, const Device& device) {
   if (kernel.beside <= Bytes{}) return 0;
   const int launches = kernel.launches - (kernel.part == AttentionPart::backward ? 3 : 1);
@@ -424,7 +425,7 @@ KernelCost unfused_cost(const Kernel& kernel, const Device& device, Load load, W
   return cost;
 }
 
-// What scaling and adding up the sums of 8-bit products leaves of the rate.
+// The share of the rate that is left beside scaling and adding up the sums of 8-bit products.
 double share_of_product(const Kernel& kernel, const GemmModel& model) {
   if (kernel.scales == ProductScales::rows) return model.row_share;
   if (kernel.scales == ProductScales::blocks) return model.block_share;

@@ -42,8 +42,9 @@ struct FitError {
 };
 FitError fit_error(const std::vector<KernelMeasurement>& rows, const Device& device);
 
-// What a fit of products may change: the model of the dtype alone, or with it what all dtypes share
-// (operand feed, memory, L2 and burst parameters).
+// FitScope is the set of parameters that a fit of products may change: the model of the dtype
+// alone, or with it the parameters that all dtypes share (operand feed, memory, L2 and burst
+// parameters).
 enum class FitScope : std::uint8_t { product, product_and_memory };
 
 // The device with the parameters of `dtype`'s products fitted to `rows`, starting from its own.
@@ -62,8 +63,8 @@ Device fit_block_share(const Device& device, ProductScales scales,
 Device fit_grouped(const Device& device, Grouping grouping,
                    const std::vector<KernelMeasurement>& rows);
 
-// What `device` reaches with a flash kernel; where it has no rates of it, it gets those of its
-// fastest to begin with. REQUIRES: is_flash(kernel).
+// The rates of `device` with a flash kernel; where it has none, it gets those of its fastest to
+// begin with. REQUIRES: is_flash(kernel).
 AttentionModel& attention_rates(Device& device, AttentionKernel kernel);
 
 // The same of flash attention (all rows flash, of one implementation): the attained shares of the

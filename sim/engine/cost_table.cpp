@@ -76,8 +76,8 @@ std::uint32_t intern_transfer(RequestTable& table, Bytes bytes) {
   return static_cast<std::uint32_t>(table.transfers.size() - 1);
 }
 
-// What communication holds of a device's SMs while it moves data: those of its channels, unless the
-// device says what share of it.
+// SMs of a device that communication holds while it moves data: those of its channels, unless the
+// device states a share.
 std::int32_t held_sm(const CollectiveCost& cost, const Device& device) {
   if (!device.communication_share) return cost.channels * 1024;
   return static_cast<std::int32_t>(std::lround(*device.communication_share * device.sms * 1024));
@@ -99,7 +99,7 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
   if (!options.measured) device_.measured_kernels.clear();
 }
 
-// Of what measured kernels were measured on, too: their times stay.
+// The device that kernels were measured on changes, too, so that their measured times stay.
 void KernelPricing::free_memory_traffic() {
   device_.memory_bandwidth = boundless(device_.memory_bandwidth);
   if (!device_.measured_on) return;

@@ -20,8 +20,8 @@ struct LaneCosts {
   // host_slack[i]: earliest (begin - start[i]), with times from the begin of the host's phase, at
   // which the run of kernels from i to the end of its segment never waits for the host.
   std::vector<std::int64_t> host_slack;
-  // Of every kernel of the program, for those that run beside communication (casts of gradient
-  // buckets): indexed by Program::work.
+  // Times of every kernel of the program, for those that run beside communication (casts of
+  // gradient buckets): indexed by Program::work.
   std::vector<Duration> kernel_time;
   std::vector<std::int64_t> kernel_memory;
   std::int64_t duration(std::uint32_t position) const {
@@ -29,8 +29,8 @@ struct LaneCosts {
   }
 };
 
-// What kernels take on the devices of a cluster when `ranks` of them work together: the one place
-// where the simulation and the bounds of a search ask.
+// KernelPricing tells how long kernels take on the devices of a cluster when `ranks` of them work
+// together: the one place where the simulation and the bounds of a search ask.
 class KernelPricing {
  public:
   KernelPricing(const Cluster& cluster, const SimulationOptions& options, int ranks);
@@ -44,7 +44,7 @@ class KernelPricing {
   Device device_;
   const SimulationOptions options_;
   double slowest_ = 1;
-  // Of the host, what one rank gets while all ranks of a node ask for it.
+  // Rates of the host for one rank, while all ranks of a node ask for them.
   Bandwidth host_copy_{}, host_memory_{}, disk_read_{}, disk_write_{};
 };
 
@@ -107,8 +107,8 @@ struct CommCost {
 // takes its time and loads nothing.
 CommCost comm_cost(const CollectiveCost& cost, const Device& device);
 
-// What the options ask of a collective's group; an all-to-all is a send and a receive per peer, for
-// which there is nothing to choose.
+// The choice of algorithm and protocol that the options ask for; an all-to-all is a send and a
+// receive per peer, for which there is nothing to choose.
 CollectiveChoice choice_for(const Collective& request, const SimulationOptions& options);
 
 // A collective of a group in this role, and a message between pipeline neighbours, as the options

@@ -115,7 +115,7 @@ class Executor {
     TimePoint wakeup{};  // the next one, once it is in the future
   };
 
-  // What the ranks of a variant run.
+  // Work is the program of a variant's ranks, with its index and costs.
   struct Work {
     const Program* program = nullptr;
     const ProgramIndex* index = nullptr;

@@ -178,7 +178,7 @@ void Executor::add_slot(Words& words, std::uint32_t slot) const {
   if (record_of_[slot] != no_record) add_launched(words, slot, waiting);
 }
 
-// What is recorded already of communication and side kernels that have not ended.
+// Adds the spans recorded so far of communication and side kernels that have not ended.
 template <class Words>
 void Executor::add_launched(Words& words, std::uint32_t slot, std::uint32_t waiting) const {
   const SlotState& state = slots_[slot];

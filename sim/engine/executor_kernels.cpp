@@ -72,8 +72,8 @@ void Executor::run_rest_of_kernel(std::uint32_t slot) {
   schedule_kernel_end(slot, now() + Duration{left});
 }
 
-// What the kernel gets of the SMs and of the memory bandwidth beside communication, over what it
-// needs. Memory is given in proportion to demand where the two ask for more than there is: the
+// The share of the SMs and of the memory bandwidth that the kernel gets beside communication, over
+// its need. Memory is given in proportion to demand where the two ask for more than there is: the
 // memory controllers serve both.
 std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
                                  std::uint32_t position) const {
@@ -178,7 +178,7 @@ void Executor::end_kernels(std::uint32_t slot) {
   advance(slot, woken_by(slot, compute));
 }
 
-// Of a kernel of the running segment, or of the running kernel.
+// The begin of a kernel of the running segment, or of the running kernel.
 TimePoint Executor::begin_of(const SlotState& state, const LaneCosts& lane,
                              std::uint32_t position) {
   return state.begun + Duration{lane.start[position] - lane.start[state.position]};

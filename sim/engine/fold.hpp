@@ -23,7 +23,7 @@ namespace sim {
 // Throws Stopped.
 System fold(const System& whole, const Control& control = {});
 
-// Of each resource of `whole`, the first of its class: the one that stands for it in the quotient.
+// For each resource of `whole`, the first of its class: the one that stands for it in the quotient.
 // Throws Stopped.
 std::vector<std::uint32_t> representatives(const System& whole, const Control& control = {});
 

@@ -103,7 +103,7 @@ std::vector<std::uint32_t> graphs_of(const Program& program,
     const OpLabel& label = program.label[op];
     return std::tuple{label.layer, label.microbatch, program.pass[op]};
   };
-  // What is on another stream, such as the reduction of a bucket, goes out between.
+  // Operators on other streams, such as the reduction of a bucket, go out between.
   std::uint32_t last = no_graph;  // captured operator
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (!capture.has(op)) {

@@ -1,4 +1,4 @@
-// What the host needs to issue the operators of a program (sim/framework/pages/host.md).
+// Time of the host to issue the operators of a program (sim/framework/pages/host.md).
 #pragma once
 
 #include <cstdint>

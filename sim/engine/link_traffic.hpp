@@ -1,4 +1,4 @@
-// What each link of the machine carries in a step, and for whom. A timeline of a folded machine has
+// Traffic of each link of the machine in a step, and for whom. A timeline of a folded machine has
 // one link of each class of equal ones (fold.hpp); here every link finds its class.
 #pragma once
 

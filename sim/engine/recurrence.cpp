@@ -114,7 +114,7 @@ class Comparison {
     return a.stream == b.stream && b.position == a.position + shift_[a.stream];
   }
 
-  // Of a stream that has not moved: what its operator waits for must not come meanwhile.
+  // The bound of a stream that has not moved: what its operator waits for must not come meanwhile.
   std::uint64_t of_waiting(std::size_t stream) const {
     const std::vector<OpId>& order = index_.order[stream];
     const std::uint32_t position = end_.done[stream];

@@ -52,7 +52,7 @@ struct SimulationOptions {
   // Where the step takes longer, the simulation ends as soon as that is sure, and its end is a time
   // beyond the limit that the step takes at least.
   std::optional<Duration> limit{};
-  // What if: resources made infinitely fast.
+  // What-ifs: resources made infinitely fast.
   bool free_compute = false, free_memory_traffic = false, free_tensor = false, free_context = false,
        free_expert = false, free_data = false, free_pipeline = false, free_host = false;
   // Mechanisms of the forecast. Without one it is simpler and further off: `stepcast validate

@@ -140,7 +140,8 @@ class Wiring {
     system_.is_priced.resize(system_.costs.size(), 0);
   }
 
-  // What groups of the role do there; their requests are priced when it is asked for first.
+  // The traffic of groups of the role on this row; their requests are priced when the row is first
+  // asked for.
   const RoleRow& role_row(std::uint32_t row, GroupRole role) {
     const std::size_t cell =
         row * static_cast<std::size_t>(group_role_count) + static_cast<std::size_t>(role);

@@ -69,7 +69,7 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// What groups of a role do on a row of the cost table.
+// RoleRow is the traffic of groups of a role on a row of the cost table.
 struct RoleRow {
   GroupRole role = GroupRole::tensor;
   std::uint32_t row = 0;

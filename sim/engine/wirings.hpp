@@ -42,9 +42,9 @@ class KnownGroups {
 
 class Wirings {
  public:
-  // What wiring and folding the plan gives, from a kept system where one serves. Several threads
-  // may call it at once. REQUIRES: every call has the same options, and the same cluster but for
-  // the GPUs used per node. Throws Stopped.
+  // Wires and folds the plan, from a kept system where one serves. Several threads may call it at
+  // once. REQUIRES: every call has the same options, and the same cluster but for the GPUs used per
+  // node. Throws Stopped.
   System folded(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
                 const Control& control);
 

@@ -22,7 +22,7 @@ constexpr std::int64_t most_sorted = 8192;  // more of a run change nothing that
 // Distinct micro-batches of a program.
 constexpr std::size_t most_kinds = 32;
 
-// What a step is drawn from, in the order in which its replicas take it.
+// Rows are the rows of a step, in the order in which its replicas take them.
 class Rows {
  public:
   Rows(const Layout& layout, const PackedRows& packed)
@@ -102,9 +102,9 @@ class Steps {
         batches_{layout.micro_batches()},
         together_{replicas_together(layout)} {}
 
-  // Of rows in the order of the data set: micro-batch j of replica r has those from
-  // ((j x replicas) + r) x micro_batch on (Accelerate, data_loader.py, BatchSamplerShard;
-  // Megatron-LM, training/datasets/data_samplers.py, MegatronPretrainingSampler).
+  // The load of micro-batch j of replica r. It has the rows, in the order of the data set, from ((j
+  // x replicas) + r) x micro_batch on (Accelerate, data_loader.py, BatchSamplerShard; Megatron-LM,
+  // training/datasets/data_samplers.py, MegatronPretrainingSampler).
   MicroBatchLoad micro_batch(const std::vector<PackedRow>& step, std::int64_t replica,
                              std::int64_t number) const {
     const std::int64_t rows = layout_.micro_batch;
@@ -136,9 +136,9 @@ class Steps {
     std::vector<MicroBatchLoad> batches;
   };
 
-  // Of micro-batches that take as long in each stage, the last stage ends after all of them and the
-  // longest once more for each stage before it (a flow shop of equal machines); interleaved stages
-  // hold a part of it.
+  // The time of a replica's micro-batches, in units of work. If each micro-batch takes as long in
+  // every stage, the last stage ends after all of them and the longest once more for each stage
+  // before it (a flow shop of equal machines); interleaved stages hold a part of it.
   double score(const std::vector<MicroBatchLoad>& batches) const {
     double sum = 0, most = 0;
     for (const MicroBatchLoad& load : batches) {
@@ -183,7 +183,7 @@ class Steps {
   double real_attended() const { return real_squares_ / real_; }
   double mean_tokens() const { return tokens_ / count_; }
   double mean_attended() const { return attention_ / tokens_; }
-  // Of all micro-batches of a replica.
+  // Means over the replicas: work of all micro-batches of a replica.
   double mean_work() const { return work_ / count_ * static_cast<double>(batches_); }
   double mean_attention() const { return attention_ / count_ * static_cast<double>(batches_); }
   int together() const { return together_; }
@@ -204,7 +204,7 @@ class Steps {
   double real_squares_ = 0, real_rows_ = 0;
 };
 
-// Of many micro-batches, those of like work become one kind: their mean.
+// Joins micro-batches of like work into one kind, their mean, where there are many.
 void join_alike(std::vector<MicroBatchLoad>& batches, std::int64_t multiple, std::int64_t most) {
   if (batches.size() <= most_kinds) return;
   std::vector<std::size_t> order(batches.size());
@@ -266,7 +266,7 @@ BatchLoads batch_loads(const Layout& layout, double attention_weight) {
     sequences += static_cast<double>(row.sequences);
   }
   const auto all = static_cast<double>(packed.rows.size());
-  // Of padded rows, those of the steps that were drawn, as `tokens` is.
+  // Padded rows: only those of the steps that were drawn, as `tokens` is.
   const bool padded = pads_rows(layout.packing);
   loads.real_tokens = padded ? steps.real_tokens() : real / all;
   loads.real_attended = padded ? steps.real_attended() : real_squares / real;

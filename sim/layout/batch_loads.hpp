@@ -1,5 +1,5 @@
-// What the sequences of a data set make of a step: how full rows are, and the work of the replica
-// for which all others wait.
+// Loads of a step that follow from the sequences of a data set: how full rows are, and the work of
+// the replica for which all others wait.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct MicroBatchLoad {
 };
 
 struct BatchLoads {
-  // Of one replica in one step, in their order: as a step has them in the mean of many for whose
-  // slowest replica the others wait.
+  // The micro-batches of one replica in one step, in their order: a mean over many steps of the
+  // slowest replica, for which the others wait.
   std::vector<MicroBatchLoad> waited_for;
   std::int64_t longest_row = 0;  // of the data, for memory: what it is padded to
   double tokens = 0;             // of a row in the mean, padding included
@@ -27,7 +27,8 @@ struct BatchLoads {
   double real_attended = 0;      // without padding
   double sequences = 0;          // of a row
   double cut = 0;                // share of the sequences that lost their end
-  // Of the replica that is waited for, over the mean one: all its FLOPs, and those of attention.
+  // Work of the replica that is waited for, over the mean one: all its FLOPs, and those of
+  // attention.
   double imbalance = 1, attention_imbalance = 1;
   // A replica of a group that goes layer by layer together waits in each micro-batch.
   int together = 1;

@@ -57,11 +57,11 @@ constexpr auto words_of(Recompute) {
                     Word{Recompute::operators, "operators"}, Word{Recompute::full, "full"}};
 }
 
-// Of selective recomputation, the parts of a layer that run again in its backward pass (Megatron-LM
-// at d98e8a64, core/transformer/transformer_config.py, recompute_modules):
+// RecomputeModule: the parts of a layer that selective recomputation runs again in its backward
+// pass (Megatron-LM at d98e8a64, core/transformer/transformer_config.py, recompute_modules):
 //  core_attn       attention proper, from Q, K and V
-//  mla_up_proj     latent attention: the wide products of queries, keys and values, and what puts
-//                  them together
+//  mla_up_proj     latent attention: the wide products of queries, keys and values, and the kernels
+//                  that put them together
 //  mlp             an MLP that is no mixture of experts
 //  moe             a mixture of experts: router, exchange, experts
 //  moe_act         the activation of its experts
@@ -232,8 +232,8 @@ constexpr auto words_of(OffloadTarget) {
                     Word{OffloadTarget::nvme, "nvme"}};
 }
 
-// Of a layer, the modules whose inputs, kept for the backward pass, go to the host (Megatron-LM,
-// --offload-modules; core/transformer/transformer_config.py, offload_modules).
+// OffloadModule: the modules of a layer whose inputs, kept for the backward pass, go to the host
+// (Megatron-LM, --offload-modules; core/transformer/transformer_config.py, offload_modules).
 enum class OffloadModule : std::uint8_t {
   attn_norm,
   qkv_linear,
@@ -265,9 +265,9 @@ constexpr auto words_of(OuterOptimizer) {
                     Word{OuterOptimizer::nesterov, "nesterov"}};
 }
 
-// What travels when such groups meet, in place of numbers in Layout::outer_dtype: integers of 8
-// bits with a scale per group of numbers (INTELLECT-1), or 4 bits of sign and exponent, E3M0, with
-// such scales (Streaming DiLoCo: Douillard et al. 2025).
+// OuterQuantization is the format of messages when such groups meet, in place of numbers in
+// Layout::outer_dtype: integers of 8 bits with a scale per group of numbers (INTELLECT-1), or 4
+// bits of sign and exponent, E3M0, with such scales (Streaming DiLoCo: Douillard et al. 2025).
 enum class OuterQuantization : std::uint8_t { none, int8, e3m0 };
 constexpr auto words_of(OuterQuantization) {
   return std::array{Word{OuterQuantization::none, "none"}, Word{OuterQuantization::int8, "int8"},
@@ -302,15 +302,15 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int context_parallel = 1;  // ranks that share the tokens of each sequence
   int pipeline_parallel = 1;
   int data_parallel = 1;
-  // Of the ranks of a stage, those that share the routed experts of a layer, and those that share
-  // the features of each (0: tensor_parallel), which lie next to each other. What is left of
-  // tensor_parallel x context_parallel x data_parallel has the same experts.
+  // The number of ranks of a stage that share the routed experts of a layer, and of ranks that
+  // share the features of each expert (0: tensor_parallel). The latter lie next to each other. The
+  // rest of tensor_parallel x context_parallel x data_parallel has the same experts.
   int expert_parallel = 1;
   int expert_tensor_parallel = 0;
   double expert_imbalance = 1;  // tokens that come to the fullest rank, over the average
   TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
   int dispatch_sms = 0;  // of deepep and hybridep; 0: Megatron-LM's
-  // Of a fused dispatcher: tokens, and gradients of what comes back, go to experts in 8 bits.
+  // A fused dispatcher: tokens, and gradients of what comes back, go to experts in 8 bits.
   bool eight_bit_dispatch = false;
   ExpertChoice expert_choice = ExpertChoice::any;
   double expert_capacity = 0;    // tokens of an expert at most, over the average; 0: no limit
@@ -328,8 +328,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
   std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
   std::int64_t micro_batch = 1;      // sequences per micro-batch and rank
-  // Of the sequences that are packed into one of `sequence_length`: the length that a token's
-  // sequence has in the mean, sum of squares over sum. 0: nothing is packed.
+  // Sequences packed into one of `sequence_length`: the length that a token's sequence has in the
+  // mean, sum of squares over sum. 0: nothing is packed.
   std::int64_t packed_length = 0;
   // In place of one length, those of a data set and how they become rows of `sequence_length`
   // (sim/plan/rules/sequence-lengths.md).
@@ -392,7 +392,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
                                        LoraModule::linear_fc1, LoraModule::linear_fc2};
   FrozenFormat frozen_format = FrozenFormat::as_trained;
   FrozenOrders frozen_orders = FrozenOrders::both;
-  // Of int8: share of the input's features that hold outliers, which are multiplied in 16 bits.
+  // int8: share of the input's features that hold outliers, which are multiplied in 16 bits.
   double outlier_share = 0;
   double lora_dropout = 0;       // probability, of the input of an adapter
   bool lora_magnitudes = false;  // DoRA: a trained norm for each output of an adapted linear
@@ -459,7 +459,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Machines beside the nodes of the workers, with the host and the NICs of such a node.
   int server_machines = 0;
   int staleness = 0;  // bounded: steps that a worker may be ahead of the slowest
-  // Of a bucket, what travels and is updated at a time; unset: all of it.
+  // The part of a bucket that travels and is updated at a time; unset: all of it.
   std::optional<Bytes> server_partition;
 
   bool operator==(const Layout&) const = default;
@@ -474,11 +474,11 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool has_servers() const { return servers != Servers::none; }
   // Servers hold the optimizer; workers take new parameters from them.
   bool updates_on_servers() const { return has_servers() && servers != Servers::synchronous; }
-  // Of parameter servers: GPUs that reduce their gradients among themselves first, and how many
-  // such groups there are.
+  // Workers of parameter servers: GPUs that reduce their gradients among themselves first, and the
+  // number of such groups.
   int worker_gpus() const { return zero_stage > 0 && shard_group > 0 ? shard_group : 1; }
   int workers() const { return replicas() / worker_gpus(); }
-  // Of the replicas, those that reduce their gradients together, among themselves.
+  // The number of replicas that reduce their gradients together, among themselves.
   int synchronous_replicas() const {
     return has_servers() ? worker_gpus() : trains_apart() ? local_ranks : replicas();
   }
@@ -490,8 +490,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   int expert_replicas() const {
     return tensor_parallel * replicas() / (expert_tensor() * expert_parallel);
   }
-  // Of those, the ones that share one copy: of the ranks of a shard group (torchtitan's mesh
-  // efsdp).
+  // Those of them that share one copy: the ranks of a shard group (torchtitan's mesh efsdp).
   int expert_shards() const {
     if (shard_group == 0) return std::max(1, expert_replicas());
     return std::max(1, tensor_parallel * shard_group / (expert_tensor() * expert_parallel));
@@ -520,7 +519,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   int chunks() const { return pipeline_parallel * virtual_stages; }
   int shard_ranks() const { return shard_group > 0 ? shard_group : synchronous_replicas(); }
-  // Of the optimizer, per parameter that a rank updates.
+  // Bytes and formats of the optimizer state, per parameter that a rank updates.
   std::int64_t master_bytes() const {
     return !master_weights ? 0 : master_format == MasterFormat::fp32 ? 4 : 2;
   }

@@ -183,8 +183,8 @@ Fields batch_and_sharding() {
   };
 }
 
-// What is left out follows from the compute type, as autocast and Megatron's --bf16 do: 16-bit
-// activations beside bf16 and fp8 GEMMs, fp32 beside fp32 and tf32.
+// Sets the activation type from the compute type where it is left out, as autocast and Megatron's
+// --bf16 do: 16-bit activations beside bf16 and fp8 GEMMs, fp32 beside fp32 and tf32.
 void default_activations(Layout& layout, const Execution&) {
   const DType compute = layout.compute_dtype;
   layout.activation_dtype = compute == DType::fp16                             ? DType::fp16

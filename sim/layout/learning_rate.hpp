@@ -29,7 +29,7 @@ struct LearningRate {
   double initial = 0;             // of step 0, where there is a warm-up
   std::int64_t warmup_steps = 0;  // 0: none
   RateDecay decay = RateDecay::constant;
-  // Of a decay. Steps count from 0, those of the warm-up too: decay_steps > warmup_steps.
+  // The end of a decay. Steps count from 0, those of the warm-up too: decay_steps > warmup_steps.
   double minimum = 0;
   std::int64_t decay_steps = 0;
 

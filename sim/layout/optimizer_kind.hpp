@@ -52,10 +52,10 @@ constexpr int moments_of(OptimizerKind kind) {
   return 0;
 }
 
-// What PyTorch's multi-tensor form of an update reads and writes operation by operation, in numbers
-// per parameter. 0: PyTorch has no such optimizer.
-// adam: torch/optim/adamw.py, _multi_tensor_adamw: weight decay 2, first moment 3, second moment
-// 2 + 3, root 2, bias correction 2, epsilon 2, update 4.
+// Numbers per parameter that PyTorch's multi-tensor form of an update reads and writes operation by
+// operation. 0: PyTorch has no such optimizer.
+// adam: torch/optim/adamw.py, _multi_tensor_adamw: weight decay 2, first moment 3, second moment 2
+// + 3, root 2, bias correction 2, epsilon 2, update 4.
 // momentum, sgd: pytorch/pytorch torch/optim/sgd.py (commit 0316fdce), _multi_tensor_sgd without
 // weight decay and Nesterov: _foreach_mul_ 2 and _foreach_add_ 3 of the momentum, update 3.
 constexpr int eager_passes(OptimizerKind kind) {

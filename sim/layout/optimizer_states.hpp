@@ -16,7 +16,7 @@ namespace sim {
 // Tensors with fewer numbers are not kept in blocks.
 constexpr std::int64_t least_in_blocks = 4096;
 
-// Of each moment, without the scales.
+// StateBlocks is the format of each moment, without the scales.
 struct StateBlocks {
   int numbers = 0;  // of a block
   double bytes_each = 0;

@@ -28,8 +28,8 @@ struct PackedRows {
 // collate_padding_multiple).
 std::int64_t length_multiple(const Layout& layout);
 
-// Of a sample of the data set, in the order of a data set that was shuffled. Behind the last
-// sequence, what is left of a row is one more sequence of padding (Megatron-Bridge,
+// Rows of a sample of the data set, in the order of a data set that was shuffled. Behind the last
+// sequence, the rest of a row is one more sequence of padding (Megatron-Bridge,
 // data/packing/gpt_sft.py: cu_seqlens ends at the length of the row).
 // REQUIRES: layout.has_lengths().
 PackedRows packed_rows(const Layout& layout);

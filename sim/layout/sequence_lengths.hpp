@@ -52,7 +52,7 @@ struct LengthCount {
 // Where lengths come from: "none", "lognormal", or the path of a file.
 struct LengthSource {
   std::string name{"none"};
-  // Of a file, the shortest first. Layouts are copied by the thousand and share it.
+  // Lengths of a file, the shortest first. Layouts are copied by the thousand and share it.
   std::shared_ptr<const std::vector<LengthCount>> measured;
 
   bool exists() const { return name != "none"; }

@@ -1,5 +1,5 @@
-// What a run trains on and how: the `training` section of a scenario. Only the real engine reads
-// it.
+// How a run trains, and on which data: the `training` section of a scenario. Only the real engine
+// reads it.
 #pragma once
 
 #include <array>

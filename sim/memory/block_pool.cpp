@@ -41,8 +41,8 @@ BlockPool::Address BlockPool::take(Bytes bytes, int stream) {
   if (static_cast<std::size_t>(kind) >= kinds_.size())
     kinds_.resize(static_cast<std::size_t>(kind) + 1);
   Index found = find(kind, size);
-  // What is free is returned first, without a wait; where that is too little, the host waits, and
-  // what other streams have read by then is free again.
+  // Free segments are returned first, without a wait. Where that is too little, the host waits, and
+  // blocks that other streams have read by then are free again.
   const auto lacks = [&] {
     return !has_room(form_ == SegmentForm::fixed ? segment_size(size) : missing_for(kind, size));
   };

@@ -129,7 +129,7 @@ class Replay {
     return originals;
   }
 
-  // Of a buffer of its whole bucket.
+  // The bytes of a site in a buffer of its whole bucket.
   Bytes part_of(const Buffer& whole, const Site& site) const {
     const std::int64_t padded = program_.parameter_buckets[site.bucket].padded;
     return padded == 0 ? Bytes{} : Bytes{whole.size.count() / padded * site.elements};
@@ -224,11 +224,11 @@ class Replay {
            program_.action[op.value] == Action::exchange_tokens;
   }
 
-  // What another stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
+  // A block that another stream uses is free when the device has done it (ProcessGroupNCCL.cpp,
   // recordStream; CUDACachingAllocator.cpp, process_events). The host does not wait for that: it is
-  // layers ahead, until it waits for the device (Program::host_waits). Of collectives within layers
-  // or exchanges alone: the reduction of gradients is followed by the norm, which is asked for, and
-  // messages stay referenced.
+  // layers ahead, until it waits for the device (Program::host_waits). Only collectives within
+  // layers or exchanges count: the reduction of gradients is followed by the norm, which is asked
+  // for, and messages stay referenced.
   void note_streams(OpId op) {
     for (; host_wait_ != program_.host_waits.end() && host_wait_->before == op; ++host_wait_)
       pool_.give(waiting_);
@@ -242,8 +242,9 @@ class Replay {
 
   bool is_backward(OpId op) const { return program_.pass[op.value] == Pass::backward; }
 
-  // What the loss has read stays referenced (Execution::held_logits), until the next micro-batch
-  // has logits if metrics are taken of it (Composer, composer/trainer/trainer.py, state.outputs).
+  // The logits that the loss has read stay referenced (Execution::held_logits), until the next
+  // micro-batch has logits if metrics are taken of them (Composer, composer/trainer/trainer.py,
+  // state.outputs).
   bool ends_logits(OpId op, const BufferUse& use) const {
     const Allocation& allocation = program_.allocation;
     const bool held = allocation.held_logits > 1 || allocation.loss_metrics > 0;

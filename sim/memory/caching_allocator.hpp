@@ -1,6 +1,6 @@
-// What PyTorch's caching allocator takes from the device for a program: more than the sum of its
-// tensors, since what is free lies in pieces (block_pool.hpp), and kernels that stand for several
-// of PyTorch's have tensors of their own (scratch.hpp).
+// Memory that PyTorch's caching allocator takes from the device for a program: more than the sum of
+// its tensors, since free memory lies in pieces (block_pool.hpp), and kernels that stand for
+// several of PyTorch's have tensors of their own (scratch.hpp).
 //
 // Scope: in issue order; a block that another stream uses is free as soon as the host has issued
 // its last user. Workspaces of libraries are left out.

@@ -13,8 +13,8 @@
 //    torch.split), cast to the format that is reduced, and scattered into shards that are kept in
 //    fp32 (_saved_grad_shard) until the next step, by the stream post_backward.
 //
-// What a stream has used besides the one that it was made for is free when that stream is done
-// (recordStream). The host does not wait for that, but for the limiter of gathers: a third one
+// A block that a stream has used besides the one that it was made for is free when that stream is
+// done (recordStream). The host does not wait for that, but for the limiter of gathers: a third one
 // waits until the first of two that were freed is out of use.
 //
 // Scope: streams beside compute keep up with it. No padding within a unit.

@@ -37,7 +37,7 @@ class FreeBlocks {
   }
 
  private:
-  // Of blocks of up to 2^50 bytes; smaller ones than 512 bytes share the first bins.
+  // Bins of blocks of up to 2^50 bytes; those below 512 bytes share the first bins.
   static constexpr int parts = 4, bins = 42 * parts, words = (bins + 63) / 64;
   static int bin_of(std::int64_t size);
   const Entry* first_from(int bin) const;

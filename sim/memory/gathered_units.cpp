@@ -36,7 +36,7 @@ GatheredUnits::GatheredUnits(const Program& program, BlockPool& pool)
   find_parts();
 }
 
-// What is frozen, or padding, is one more.
+// Each site is a part of its unit; all that is frozen, or padding, is one more.
 void GatheredUnits::find_parts() {
   parts_.resize(gathered_.size());
   std::vector<Bytes> rest;

@@ -70,7 +70,8 @@ MemoryUse memory_use(const Program& program) {
 
 namespace {
 
-// What lies on disk of each bucket, and the buffers of the host through which it passes.
+// Moves a buffer of each bucket from the host's memory to disk, and adds the buffers of the host
+// through which it passes.
 void put_on_disk(const Program& program, BufferId ParameterBucket::*part, int buffers,
                  HostMemoryUse& use) {
   Bytes largest{};
@@ -86,8 +87,8 @@ void put_on_disk(const Program& program, BufferId ParameterBucket::*part, int bu
 
 }  // namespace
 
-// Of states on NVMe the host holds two buffers in turns, of the largest bucket each; of parameters
-// five (deepspeedai/DeepSpeed, runtime/zero/offload_config.py, buffer_count).
+// For states on NVMe the host holds two buffers in turns, of the largest bucket each; for
+// parameters five (deepspeedai/DeepSpeed, runtime/zero/offload_config.py, buffer_count).
 HostMemoryUse host_memory_use(const Program& program, const Layout& layout) {
   HostMemoryUse use;
   for (const Buffer& buffer : program.buffers)

@@ -18,7 +18,7 @@ struct MemoryUse {
 
 MemoryUse memory_use(const Program& program);
 
-// What the rank has in its host's memory, and on its disk.
+// HostMemoryUse is the memory of a rank in its host, and on its disk.
 struct HostMemoryUse {
   Bytes memory{}, disk{};
 };

@@ -1,4 +1,4 @@
-// What stands before the first and behind the last layer: embeddings, final norm, heads, loss.
+// Blocks before the first and behind the last layer: embeddings, final norm, heads, loss.
 #include <fmt/format.h>
 
 #include "sim/base/check.hpp"

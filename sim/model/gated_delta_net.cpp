@@ -3,7 +3,8 @@
 // flash-linear-attention (commit bc3b101d, ops/gated_delta_rule/chunk.py, wy_fast.py and
 // ops/common/chunk_o.py, chunk_delta_h.py).
 //
-// Of one token and head of values, with K and V features of keys and values and chunks of C tokens:
+// Costs of one token and head of values, with K and V features of keys and values and chunks of C
+// tokens:
 //
 // Forward                                                FLOP
 //   scores of keys, inverse of the triangle              2CK + C^2

@@ -12,7 +12,7 @@ namespace sim {
 // The keys mamba2, gated_delta_net, layer_pattern and layer_kinds. Records problems.
 // REQUIRES: the number of layers is read.
 void read_hybrid(const ObjectReader& in, TransformerShape& shape);
-// What other keys get wrong beside them. REQUIRES: all else is read.
+// Checks the other keys beside them. REQUIRES: all else is read.
 void check_hybrid(const ObjectReader& in, const TransformerShape& shape);
 // Keys and values of such a file.
 struct HybridLine {

@@ -15,7 +15,8 @@ const ModelOp& op_named(const Block& block, const std::string& name) {
   return *found;
 }
 
-// What more heads move and keep is added, so that what a framework changed of it stays.
+// Adds the traffic and the saved tensors of the further heads, so that a framework's changes to the
+// operator stay.
 void widen(ModelOp& op, const ModelOp& before, const ModelOp& after) {
   op.in_features += after.in_features - before.in_features;
   op.out_features += after.out_features - before.out_features;

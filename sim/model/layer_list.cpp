@@ -19,7 +19,7 @@ constexpr std::size_t most_operators = 1'000;
 const RealRange elements_range{.min = 0, .max = most_elements};
 constexpr IntegerRange sizes_range{.min = 0, .max = static_cast<std::int64_t>(most_elements)};
 
-// What a layer, or each of its operators, states.
+// Reads the figures that a layer, or each of its operators, states.
 ModelOp read_figures(const ObjectReader& in) {
   ModelOp op;
   op.name = in.text("name");

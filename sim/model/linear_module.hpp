@@ -56,7 +56,8 @@ constexpr auto words_of(LinearModule) {
                     Word{LinearModule::head, "head"}};
 }
 
-// Of an operator by its name, within a depth of multi-token prediction too ("mtp.0.qkv").
+// The module of an operator by its name, within a depth of multi-token prediction too
+// ("mtp.0.qkv").
 constexpr std::optional<LinearModule> linear_module(std::string_view name) {
   return from_word<LinearModule>(name.substr(name.rfind('.') + 1));
 }

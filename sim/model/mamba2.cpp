@@ -56,7 +56,7 @@ MambaSizes mamba_sizes_of(const Mamba2& mamba) {
           .chunk = static_cast<double>(mamba.chunk)};
 }
 
-// What makes the states of all chunks.
+// Elements moved by the kernels that make the states of all chunks.
 double states_elements(const MambaSizes& s, bool in_fp32) {
   return 5 * s.heads + (s.inner + s.state + 4 * s.heads + 2 * s.states()) +
          (2 + (in_fp32 ? 2 : 1)) * s.states();

@@ -1,4 +1,5 @@
-// What a layer of a hybrid model is made of: what mixes its tokens, and what works on each of them.
+// The parts of a layer of a hybrid model: operators that mix its tokens, and operators that work on
+// each of them.
 #pragma once
 
 #include <array>
@@ -105,15 +106,15 @@ std::string pattern_of(const std::vector<LayerKind>& layers);
 // A part of each layer; "M-M*" of ratios, as Megatron-LM's pattern_from_ratios() makes it.
 std::string pattern_from_ratios(std::int64_t layers, double attention, double mlp);
 
-// Of an operator that carries a state from token to token: how ranks share it. Tensor ranks have a
-// part of its heads each. Context ranks exchange what it reads, one all-to-all for each part, so
-// that each has all tokens of a part of the heads (Megatron-LM,
+// ScanShape is how ranks share an operator that carries a state from token to token. Tensor ranks
+// have a part of its heads each. Context ranks exchange what it reads, one all-to-all for each
+// part, so that each has all tokens of a part of the heads (Megatron-LM,
 // core/ssm/mamba_context_parallel.py).
 struct ScanShape {
   std::int64_t heads = 0;
   std::int64_t groups = 0;  // of heads; each tensor rank has some, each context rank one at least
   std::int64_t chunk = 1;   // tokens taken at a time
-  // What a chunk waits for the one before it in its sequence, by itself.
+  // Time that a chunk by itself waits for the one before it in its sequence.
   Duration forward_step{}, backward_step{};
   struct Part {
     std::int64_t features = 0;

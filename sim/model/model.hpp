@@ -41,7 +41,8 @@ enum class ModelOpKind : std::uint8_t {
   scan,           // carries a state from token to token: FLOPs and bytes as given
 };
 
-// What an operator computes, for an engine that executes it. `none`: it can be forecast only.
+// Function is what an operator computes, for an engine that executes it. `none`: it can be forecast
+// only.
 enum class Function : std::uint8_t {
   none,
   lookup,     // rows of the table
@@ -106,7 +107,7 @@ enum class TensorSplit : std::uint8_t {
   vocabulary,  // embedding table, head or loss split over the (padded) vocabulary
 };
 
-// What the sizes mean for each kind:
+// ModelOp is an operator of a model. Its sizes mean for each kind:
 //  embedding      in_features rows of out_features = hidden; split vocabulary
 //  linear         the matrix; a gated MLP's gate and up are one linear of 2 * feed_forward outputs
 //  attention      in_features = (heads + 2 kv_heads) head_dim, out_features = heads * head_dim
@@ -131,9 +132,9 @@ struct ModelOp {
   // A second branch: works on the input of this operator of its block; what the operator before it
   // hands on goes past it, as the second term of the sum whose `residual_of` it is. -1: none.
   int starts_from = -1;
-  // Of routed experts: as many matrices of this shape, spread over the expert-parallel ranks; 0: of
-  // none. Sizes are per token that comes to an expert, of which there are `per_token` for each
-  // token of the micro-batch (also of dispatch and combine).
+  // Routed experts: as many matrices of this shape, spread over the expert-parallel ranks; 0: none.
+  // Sizes are per token that comes to an expert, of which there are `per_token` for each token of
+  // the micro-batch (also of dispatch and combine).
   std::int64_t experts = 0;
   std::int64_t per_token = 1;
   bool in_place = false;               // works on its input: rotary embedding, q/k norms
@@ -173,16 +174,16 @@ struct ModelOp {
   // besides. Linear: the pass that sums the gradient of its bias. Reasons: blocks.cpp.
   double forward_elements = 0;
   double backward_elements = 0;
-  // Of those: what element-wise kernels of their own move around a norm, and what kernels move that
-  // read a broadcast or a strided tensor.
+  // Those among them that element-wise kernels of their own move around a norm (beside), and those
+  // moved by kernels that read a broadcast or a strided tensor (strided).
   double forward_beside = 0, backward_beside = 0;
   double forward_strided = 0, backward_strided = 0;
-  // What a loss moves besides where the vocabulary is split.
+  // Elements that a loss moves in addition where the vocabulary is split.
   double forward_split_elements = 0, backward_split_elements = 0;
   int forward_launches = 1, backward_launches = 1;  // kernels that the host issues
-  // What must be kept for the backward pass, per token: elements of the activation dtype that lie
-  // in the `split` region of this operator, and bytes that do not scale with the dtype (dropout
-  // masks, fp32 logits). Attention: Q, K and V only; what depends on the kernel is
+  // Tensors kept for the backward pass, per token: elements of the activation dtype that lie in the
+  // `split` region of this operator, and bytes that do not scale with the dtype (dropout masks,
+  // fp32 logits). Attention: Q, K and V only; what depends on the kernel is
   // attention_kernel_saved_bytes(). Its output is counted at the projection that reads it.
   double saved_elements = 0;
   double saved_fixed_bytes = 0;
@@ -195,7 +196,7 @@ struct ModelOp {
   // indexer): what their kernels compute, per token.
   Flops forward_flops{};
   Flops backward_flops{};
-  // Of those others: forward FLOPs of the model, per token, backward twice as many.
+  // The same other kinds: forward FLOPs of the model, per token, backward twice as many.
   Flops model_flops{};
 
   bool operator==(const ModelOp&) const = default;
@@ -207,7 +208,7 @@ inline bool is_linear_of_layer(const ModelOp& op) {
          (op.split == TensorSplit::column || op.split == TensorSplit::row);
 }
 
-// Of sparse attention, what chooses keys (sparse_attention.cpp).
+// Whether the operator chooses the keys of sparse attention (sparse_attention.cpp).
 inline bool is_indexer(const ModelOp& op) {
   return op.kind == ModelOpKind::scan && !op.scan;
 }
@@ -244,8 +245,8 @@ struct AttentionShape {
 constexpr bool is_shorter(std::int64_t window, std::int64_t tokens) {
   return window > 0 && window < tokens;
 }
-// Of the scores under a causal mask those within a window of w of s keys, (w s - w^2 / 2) / (s^2 /
-// 2), counted as the mask is: its diagonal halved. 1 where the window is not shorter.
+// The share of the scores under a causal mask that lie within a window of w of s keys, (w s - w^2 /
+// 2) / (s^2 / 2), counted as the mask is: its diagonal halved. 1 where the window is not shorter.
 constexpr double share_in_window(std::int64_t window, std::int64_t tokens) {
   if (!is_shorter(window, tokens)) return 1;
   const double share = static_cast<double>(window) / static_cast<double>(tokens);
@@ -369,8 +370,8 @@ constexpr auto words_of(OptimizerForm) {
 struct Execution {
   EightBit eight_bit = EightBit::transformer_engine;
   EightBitAttention eight_bit_attention = EightBitAttention::none;
-  // Of the device: 8-bit products with scales of tensors read their operands in either order, so
-  // that Transformer Engine makes no transposed copies (is_non_tn_fp8_gemm_supported: Blackwell).
+  // The device's 8-bit products with scales of tensors read their operands in either order, so that
+  // Transformer Engine makes no transposed copies (is_non_tn_fp8_gemm_supported: Blackwell).
   bool reads_either_order = false;
   bool shares_key_heads = false;       // of more tensor ranks than such heads (key_heads.hpp)
   bool gathers_logits = false;         // every tensor rank has the logits of the whole vocabulary
@@ -491,9 +492,10 @@ TransformerShape read_transformer_shape(const ObjectReader& root, std::string_vi
 Flops forward_flops(const Block& block, const AttentionShape& attention, std::int64_t sequence);
 Flops forward_flops(const Model& model, std::int64_t sequence);
 
-// What the attention kernel itself keeps for its backward pass, in bytes per token, divided by t.
-// flash: the fp32 log-sum-exp of each head. Otherwise Korthikanti 2022, section 4.1, with a heads
-// and s tokens: the softmax output and, with attention dropout, its mask and the dropped output.
+// Tensors that the attention kernel itself keeps for its backward pass, in bytes per token, divided
+// by t. flash: the fp32 log-sum-exp of each head. Otherwise Korthikanti 2022, section 4.1, with a
+// heads and s tokens: the softmax output and, with attention dropout, its mask and the dropped
+// output.
 double attention_kernel_saved_bytes(const AttentionShape& attention, bool flash,
                                     std::int64_t sequence, int bytes_per_element);
 

@@ -50,11 +50,11 @@ void append_experts(Block& block, const TransformerShape& shape);
 // Sets `first_layer` and `every` such that just the layers of `pattern` have experts; false if that
 // is not possible. REQUIRES: experts.count > 0.
 bool set_expert_layers(Experts& experts, const std::vector<bool>& pattern);
-// What is wrong with the layers of a hybrid model, or nothing.
+// The error in the layers of a hybrid model; empty: none.
 std::string hybrid_problem(const TransformerShape& shape);
 // The same of the layers of multi-token prediction.
 std::string mtp_problem(const TransformerShape& shape);
-// What is wrong with the number and the sizes of a shape's experts, or nothing.
+// The error in the number or the sizes of a shape's experts; empty: none.
 std::string experts_problem(const TransformerShape& shape);
 std::string expert_groups_problem(const Experts& experts);
 

@@ -21,7 +21,7 @@ constexpr auto words_of(Biases) {
                     Word{Biases::attention, "attention"}, Word{Biases::all, "all"}};
 }
 
-// What a norm of queries and of keys goes over.
+// QkNormOver is the width of a norm of queries and of keys: each head, or the whole projection.
 enum class QkNormOver : std::uint8_t { heads, projection };
 constexpr auto words_of(QkNormOver) {
   return std::array{Word{QkNormOver::heads, "heads"}, Word{QkNormOver::projection, "projection"}};

@@ -19,9 +19,10 @@ constexpr auto words_of(NormKind) {
                     Word{NormKind::rms, "rms"}};
 }
 
-// Of a branch f of the layer and what goes past it: pre x + f(norm(x)), post norm(x + f(x)),
-// reordered x + norm(f(x)) (OLMo 2, arXiv:2501.00656, section 3.1), sandwich x + norm(f(norm(x)))
-// (Gemma 2, arXiv:2408.00118, section 2). All but post have a norm behind the last layer.
+// NormPlacement, for a branch f of the layer and the residual x: pre x + f(norm(x)), post norm(x +
+// f(x)), reordered x + norm(f(x)) (OLMo 2, arXiv:2501.00656, section 3.1), sandwich x +
+// norm(f(norm(x))) (Gemma 2, arXiv:2408.00118, section 2). All but post have a norm behind the last
+// layer.
 enum class NormPlacement : std::uint8_t { pre, post, reordered, sandwich };
 constexpr auto words_of(NormPlacement) {
   return std::array{Word{NormPlacement::pre, "pre"}, Word{NormPlacement::post, "post"},
@@ -57,7 +58,7 @@ constexpr auto words_of(AttentionMask) {
                     Word{AttentionMask::bidirectional, "bidirectional"}};
 }
 
-// What follows the last layer.
+// Head is the part of a model behind its last layer.
 enum class Head : std::uint8_t {
   language_model,  // head over the vocabulary, loss at every token
   masked_lm,       // BERT: transform, norm, head with bias, loss at every token

@@ -38,7 +38,7 @@ std::string experts_text(const TransformerShape& shape) {
   return fmt::format("{{{}}}", text);
 }
 
-// What only newer families say.
+// Adds the lines of keys that only newer families have.
 template <class Line>
 void add_family_lines(const TransformerShape& shape, const Line& line) {
   if (shape.qk_norm_whole) line(2, "qk_norm_over", "projection");

@@ -23,7 +23,7 @@ int& coordinate(RankCoordinates& at, Dimension dimension) {
   return at.tensor;
 }
 
-// Of the ranks of a stage, tensor ranks next to each other.
+// The place of a rank in its stage; tensor ranks are next to each other.
 int place_in_stage(const Layout& layout, const RankCoordinates& at) {
   return (at.data * layout.context_parallel + at.context) * layout.tensor_parallel + at.tensor;
 }
@@ -143,7 +143,7 @@ void make_local_groups(const Layout& layout, GroupMaker& maker) {
               {0, replica / layout.context_parallel, 0, replica % layout.context_parallel});
 }
 
-// Of the ranks that differ in tensor or context alone.
+// Groups of ranks that differ in tensor or context alone.
 void make_layer_groups(const Layout& layout, GroupMaker& maker) {
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int data = 0; data < layout.data_parallel; ++data) {

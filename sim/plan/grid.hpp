@@ -7,7 +7,7 @@
 
 namespace sim {
 
-// What a plan has beyond the lines of the grid.
+// FurtherGroups are the groups of a plan beyond the lines of the grid.
 struct FurtherGroups {
   bool tied_embedding = false;
   bool maxima = false;

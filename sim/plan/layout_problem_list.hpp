@@ -1,4 +1,4 @@
-// What the files that check a layout write into.
+// LayoutProblemList is the list that the files which check a layout write into.
 //   layout_problems.cpp          all of a layout
 //   layout_problems_tensor.cpp   tensor parallelism, products that are cut into parts
 //   layout_problems_experts.cpp  mixtures of experts, latent attention
@@ -50,7 +50,7 @@ struct LayoutProblemList {
   std::vector<LayoutProblem> problems;
 };
 
-// What is not in a layer, and a layer of each kind.
+// The blocks around the layers, and a layer of each kind.
 std::vector<const Block*> blocks_of_each_kind(const Model& model);
 
 // Operators around a layer as Megatron-LM has them.

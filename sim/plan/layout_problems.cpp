@@ -1,4 +1,4 @@
-// What a layout gets wrong for a model. Every sentence names what is allowed.
+// Checks of a layout for a model. Every sentence names what is allowed.
 #include <algorithm>
 #include <numeric>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr double most_ops = 2e7;  // of one rank: about 3 GB of program
-// Of memory for an operator of a program, from planning to the report: measured with GPT-2 124M and
-// Llama 3.1 70B, 0.3 to 5.8 million of them, 155 to 170 bytes each.
+// Bytes of memory for each operator of a program, from planning to the report: measured with GPT-2
+// 124M and Llama 3.1 70B, 0.3 to 5.8 million operators, 155 to 170 bytes each.
 constexpr double operator_bytes = 170;
 constexpr std::int64_t most_v_shaped_batches = 100'000;
 constexpr double most_bytes = 1e17;  // of one tensor: far below the range of 64 bits
@@ -283,7 +283,7 @@ class Checker : private LayoutProblemList {
     return false;
   }
 
-  // What a run of the schedule goes through.
+  // Checks the micro-batches of a run of the schedule.
   void rounds(const ScheduleRules& rules, std::string_view name) {
     const std::int64_t stages = layout_.pipeline_parallel, batches = layout_.run_batches();
     const char* counted = layout_.pipeline_runs > 1

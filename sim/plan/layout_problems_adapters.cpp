@@ -1,5 +1,5 @@
-// What a layout gets wrong in what is trained beside frozen weights, and in products whose operands
-// are cast.
+// Checks of a layout: parameters trained beside frozen weights, and products whose operands are
+// cast.
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
@@ -147,7 +147,7 @@ class AdapterChecker {
                     "linear_qkv, linear_proj, linear_fc1, linear_fc2");
   }
 
-  // Of routed experts.
+  // Checks adapters of routed experts.
   void experts() {
     if (layout_.expert_adapters == ExpertAdapters::none) return;
     const std::string_view kind = word(layout_.expert_adapters);

@@ -1,4 +1,4 @@
-// What a layout gets wrong for the exchange of tokens. Megatron-LM's own checks:
+// Checks of a layout: the exchange of tokens. Megatron-LM's own checks:
 // core/transformer/transformer_config.py (__post_init__), core/transformer/moe/token_dispatcher.py
 // (MoEFlexTokenDispatcher), training/arguments.py.
 #include "sim/plan/layout_problem_list.hpp"

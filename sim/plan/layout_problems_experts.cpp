@@ -1,4 +1,4 @@
-// What a layout gets wrong for a mixture of experts, and for latent attention.
+// Checks of a layout: mixtures of experts, and latent attention.
 #include <fmt/format.h>
 
 #include "sim/plan/layout_problem_list.hpp"

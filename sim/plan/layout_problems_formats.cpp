@@ -1,4 +1,4 @@
-// What a layout gets wrong in formats by module.
+// Checks of a layout: formats by module.
 #include <fmt/ranges.h>
 
 #include "sim/plan/layout_problem_list.hpp"

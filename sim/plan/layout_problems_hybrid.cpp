@@ -1,4 +1,4 @@
-// What a layout gets wrong for layers that differ, for scans and for sparse attention.
+// Checks of a layout: layers that differ, scans and sparse attention.
 #include <utility>
 
 #include "sim/plan/layout_problem_list.hpp"

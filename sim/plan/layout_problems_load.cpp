@@ -1,4 +1,4 @@
-// What a layout gets wrong for the distribution of tokens over experts.
+// Checks of a layout: the distribution of tokens over experts.
 #include <algorithm>
 #include <numeric>
 

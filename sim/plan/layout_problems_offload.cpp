@@ -1,5 +1,5 @@
-// What lies on the host: optimizer states, parameters, activations (Layout::offload_optimizer,
-// offload_parameters, offload_activations).
+// Checks of a layout: optimizer states, parameters and activations on the host
+// (Layout::offload_optimizer, offload_parameters, offload_activations).
 #include <algorithm>
 
 #include "sim/plan/layout_problem_list.hpp"

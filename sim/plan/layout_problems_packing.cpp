@@ -1,4 +1,4 @@
-// What a layout gets wrong in packed sequences and in the lengths of a data set's sequences.
+// Checks of a layout: packed sequences and the lengths of a data set's sequences.
 #include <algorithm>
 
 #include "sim/layout/row_packing.hpp"

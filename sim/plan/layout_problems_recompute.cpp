@@ -1,4 +1,4 @@
-// What a layout gets wrong in the modules that run again (Layout::recompute_modules).
+// Checks of a layout: the modules that run again (Layout::recompute_modules).
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/recomputed_modules.hpp"

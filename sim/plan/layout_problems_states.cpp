@@ -1,4 +1,4 @@
-// What a layout gets wrong in the formats of optimizer states.
+// Checks of a layout: the formats of optimizer states.
 #include "sim/plan/layout_problem_list.hpp"
 
 namespace sim {

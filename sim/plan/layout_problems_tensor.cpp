@@ -1,5 +1,4 @@
-// What a layout gets wrong of tensor parallelism, and of products that are cut into parts beside
-// it.
+// Checks of a layout: tensor parallelism, and products that are cut into parts beside it.
 #include <fmt/format.h>
 
 #include "sim/model/key_heads.hpp"
@@ -117,7 +116,7 @@ class TensorChecker {
     }
   }
 
-  // Of linears whose products are equal kernels one after another, none is cut.
+  // If the products of a linear are equal kernels one after another, none is cut.
   void micro_pipeline() {
     const auto equal = [](const ModelOp& op) { return op.products > 1; };
     if (const ModelOp* op = find_in_layers(equal); op != nullptr)

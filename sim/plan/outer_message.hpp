@@ -1,4 +1,4 @@
-// What a rank sends of the parameters that it owns when groups that train apart meet
+// The message that a rank sends of the parameters that it owns when groups that train apart meet
 // (Layout::local_steps).
 #pragma once
 

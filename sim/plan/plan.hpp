@@ -42,8 +42,9 @@ struct Plan {
   Flops hardware_flops{};       // executed: with recomputation
   std::int64_t tokens = 0;      // of one step (samples for layer lists)
   std::int64_t parameters = 0;  // of the model
-  // Of sequences of a data set: what `programs` are of. Where micro-batches are padded to different
-  // lengths, memory is that of programs whose micro-batches all are the longest; empty: the same.
+  // The loads of a data set's sequences that `programs` stand for. Where micro-batches are padded
+  // to different lengths, memory is that of `longest`, whose micro-batches all are the longest;
+  // empty: that of `programs`.
   std::optional<BatchLoads> loads;
   std::vector<Program> longest;
   const std::vector<Program>& memory_programs() const {
@@ -65,8 +66,8 @@ RankId rank_of(const Layout& layout, RankCoordinates at);
 // Rank i of a stage, tensor ranks next to each other, then those of one sequence.
 RankCoordinates rank_of_stage(const Layout& layout, int pipeline, int i);
 
-// What the layout gets wrong for this model, one sentence each, naming the key of the scenario
-// ("tensor_parallel") and the allowed values; empty: none.
+// LayoutProblem is an error of the layout for this model: one sentence, and the key of the scenario
+// ("tensor_parallel"). The sentence names the allowed values.
 struct LayoutProblem {
   std::string key;
   std::string what;

@@ -1,5 +1,5 @@
-// What travels between a worker and the parameter servers (Layout::servers), and what they do with
-// it.
+// The exchange between a worker and the parameter servers (Layout::servers): its messages, and the
+// work of the servers.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct ServerBytes {
   Bytes held{};     // on the servers, between steps
 };
 
-// Of so many parameters. A sum is read and written once and a gradient read (BytePS, section 5:
-// servers add up on CPUs); an update reads the gradient, master and moments and writes master and
-// moments, and the parameters that go back are written (as HostOptimizer counts).
+// Bytes of the exchange of so many parameters. A sum is read and written once and a gradient read
+// (BytePS, section 5: servers add up on CPUs). An update reads the gradient, master and moments and
+// writes master and moments, and the parameters that go back are written (as HostOptimizer counts).
 // REQUIRES: layout.has_servers().
 ServerBytes server_bytes(const Layout& layout, std::int64_t parameters);
 
@@ -28,14 +28,14 @@ ServerBytes server_bytes(const Layout& layout, std::int64_t parameters);
 // REQUIRES: layout.has_servers(), parameters > 0.
 std::int64_t server_part(const Layout& layout, std::int64_t parameters);
 
-// Of the parameters, the share of all servers on the workers' nodes together; the rest lies on the
+// The share of the parameters on all servers of the workers' nodes together; the rest lies on the
 // machines of their own. `balanced`: n workers' nodes have (n^2 - n k) / (n^2 + n k - 2 k) of it
 // beside k machines, so that all network cards carry as much (Jiang et al. 2020, section 4.1). With
 // k > n all of it lies on the machines.
 // REQUIRES: layout.has_servers(), nodes >= 1.
 double share_on_workers(const Layout& layout, int nodes);
 
-// Of the parameters, what lies on each of the workers' nodes, and on each machine.
+// The shares of the parameters on each of the workers' nodes, and on each machine.
 struct ServerShares {
   int nodes = 1;  // of workers
   double of_node = 0, of_machine = 0;

@@ -90,7 +90,7 @@ bool is_whole(const Layout& layout, GroupRole role, int gpus_per_node) {
   return found == blocks.end() || gpus_per_node % found->block == 0;
 }
 
-// Of a group that crosses nodes: with which placement and GPUs per node it would not.
+// The placement and GPUs per node with which a group that crosses nodes would not.
 std::string remedy_of(const Layout& layout, const NodeRoom& room, int used,
                       const GroupBlock& group) {
   const NodeRoom any{room.gpus, room.trays, 1 << 30};

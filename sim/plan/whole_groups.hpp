@@ -41,8 +41,8 @@ int whole_gpus_per_node(const Layout& layout, const NodeRoom& room, int world);
 // Whether so many GPUs per node keep every group whole that fits on a node.
 bool keeps_groups_whole(const Layout& layout, const NodeRoom& room, int gpus_per_node);
 
-// Of racks: how many GPUs of each fill as few racks as `gpus_per_node` does, but all alike, with
-// whole trays and no group torn that is whole then. `gpus_per_node` where that does not go. Groups
+// GPUs per node for racks: as few racks as with `gpus_per_node`, but all filled alike, with whole
+// trays, and without tearing a group that was whole. `gpus_per_node` where that does not go. Groups
 // over racks that hold unequal numbers of their ranks communicate through a NIC per rack.
 int even_gpus_per_node(const Layout& layout, const NodeRoom& room, int gpus_per_node);
 

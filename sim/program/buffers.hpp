@@ -61,7 +61,7 @@ struct Allocation {
   int loss_metrics = 0;  // Execution::loss_metrics
   bool master_weights = true;
   std::int64_t master_bytes = 4, moment_bytes = 8;  // per parameter, of the optimizer's state
-  // Of that state: without the masters, which are there from the start.
+  // The part of an optimizer state that is not masters; those are there from the start.
   Bytes moments_of(Bytes state) const {
     const std::int64_t each = master_bytes + moment_bytes;
     return each == 0 ? Bytes{} : Bytes{state.count() / each * moment_bytes};
@@ -73,7 +73,7 @@ struct BufferUse {
   BufferId buffer;
   Access access = Access::read;
   Role role = Role::state;
-  // Of a tensor that comes or goes in parts, one of them; else all of it. Uses of different parts
+  // The part of a tensor that comes or goes in parts; `whole`: all of it. Uses of different parts
   // need no order.
   static constexpr std::int16_t whole = -1;
   std::int16_t part = whole;
@@ -122,8 +122,9 @@ struct ParameterBucket {
   // Layout::local_steps: fp32 of the owned elements: parameters, momentum; who meets with whom.
   BufferId outer{UINT32_MAX};
   int fragment = 0;
-  // What compression keeps from step to step, fp32: of each element what was not sent; of one_bit
-  // the same of what this rank averages, behind; of power_sgd the second factors, behind.
+  // The residual: state that compression keeps from step to step, in fp32. For each element, what
+  // was not sent; one_bit adds the same for the elements that this rank averages, behind; power_sgd
+  // adds the second factors, behind.
   BufferId residual{UINT32_MAX};
   std::vector<MatrixPlace> matrices;  // of power_sgd
 };

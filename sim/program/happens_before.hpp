@@ -17,7 +17,7 @@ class HappensBefore {
 
   explicit HappensBefore(const Program& program);
 
-  // What is done when `op` starts.
+  // The operators of each stream that are done when `op` starts.
   const Clock& before(OpId op) const { return before_[op.value]; }
   // Whether `first` is done when `second` starts.
   bool ordered(OpId first, OpId second) const {

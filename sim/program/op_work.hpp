@@ -1,4 +1,5 @@
-// What operators cost by: kernels by their shapes, collectives and messages by group and bytes.
+// The work that decides what operators cost: kernels by their shapes, collectives and messages by
+// group and bytes.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +17,16 @@ namespace sim {
 
 enum class AttentionPart : std::uint8_t { forward, backward };
 
-// Of a product in 8 bits: what has a scale of its own. Blocks: each 128 elements of a row of one
-// operand, each 128 x 128 of the other. Rows: each 128 elements of a row of both. Micro: each 32
-// elements of a row of both (MX formats). Of flash attention in 8 bits: tensors or micro.
+// ProductScales: which part of an operand of a product in 8 bits has a scale of its own. Blocks:
+// each 128 elements of a row of one operand, each 128 x 128 of the other. Rows: each 128 elements
+// of a row of both. Micro: each 32 elements of a row of both (MX formats). Flash attention in 8
+// bits has tensors or micro.
 enum class ProductScales : std::uint8_t { tensors, blocks, rows, micro };
 
-// The products of experts as one kernel of tiles of one size, PyTorch's `_grouped_mm`: by what of
-// an expert's product its tokens are. Rows: m, forward and for the gradient of the input. Depth: k,
-// for that of the weights. None: a kernel for each, of tiles chosen for it.
+// Grouping: the products of experts as one kernel of tiles of one size, PyTorch's `_grouped_mm`, by
+// the dimension of an expert's product that its tokens are. Rows: m, forward and for the gradient
+// of the input. Depth: k, for that of the weights. None: a kernel for each expert, of tiles chosen
+// for it.
 enum class Grouping : std::uint8_t { none, rows, depth };
 
 // A kernel by shape: all that its cost may depend on, besides the device.
@@ -40,7 +43,7 @@ enum class Grouping : std::uint8_t { none, rows, depth };
 struct Kernel {
   OpKind kind = OpKind::elementwise;
   DType dtype = DType::bf16;
-  // Of attention, of norms, and of products in 8 bits: backward ones give gradients.
+  // Attention, norms and products in 8 bits: backward ones give gradients.
   AttentionPart part = AttentionPart::forward;
   ProductScales scales = ProductScales::tensors;
   Grouping grouping = Grouping::none;  // gemm of experts
@@ -68,7 +71,7 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// Of a kernel with uneven rows: how many of its products are in part `i`; 0: there is no such part.
+// The number of products in part `i` of a kernel with uneven rows; 0: there is no such part.
 constexpr std::int64_t uneven_part(std::int64_t batch, std::size_t i) {
   const auto parts = std::min<std::int64_t>(batch, std::tuple_size_v<decltype(Kernel::uneven)>);
   const auto at = static_cast<std::int64_t>(i);

@@ -134,7 +134,7 @@ constexpr auto words_of(Pass) {
 //                     backward has them as input, and saved may be absent. target_logit is less the
 //                     maximum. Columns that pad the vocabulary are no classes
 enum class Action : std::uint8_t {
-  // Of a model operator (its site):
+  // A model operator (its site):
   forward,            // [input], [residual], [output], [saved], [choice_weights]; attention run
                       // again: input, saved
   backward,           // [input], [saved], [saved_output], [gradient], [residual_gradient],
@@ -159,9 +159,9 @@ enum class Action : std::uint8_t {
   exchange_adapted,   // all-gather or all-reduce in place, between its products
   reduce_maximum,     // all-reduce in place (maximum)
   reduce_sum,         // all-reduce in place (sum)
-  // Of attention over the context-parallel ranks. A slice is the keys and values of one rank, its
-  // gradient that of both. Ring: step 0 is `forward`, on the rank's own slice; backward, steps go
-  // against the ring from the slice received last to the rank's own, without a `backward`.
+  // Attention over the context-parallel ranks. A slice is the keys and values of one rank; its
+  // gradient is that of both. Ring: step 0 is `forward`, on the rank's own slice. Backward steps go
+  // against the ring, from the slice received last to the rank's own, without a `backward`.
   shift_keys,     // ring shift of a slice. input: a slice ([q|k|v]: its k and v), output: the one
                   // of the rank before
   attend,         // queries of input on a slice. input: [q|k|v], keys, output: a part with its fp32
@@ -176,13 +176,12 @@ enum class Action : std::uint8_t {
                     // `forward` and `backward` then have as keys
   scatter_keys_gradient,  // reduce-scatter: keys_gradient: of all ranks, as `backward` has written
                           // it; output: [dq|dk|dv], its dk and dv
-  // All-to-all: before, a rank has its tokens of all heads, behind, all tokens of its share of
-  // them,
-  // or back. Of [q|k|v] and its gradient each third goes by itself, of the attention's output all.
+  // All-to-all: before, a rank has its tokens of all heads; behind, all tokens of its share of
+  // them; or back. [q|k|v] and its gradient go by thirds, attention's output as a whole.
   order_for_exchange,     // input: a tensor; output: of one third, rank after rank
   exchange_heads,         // all-to-all
   order_behind_exchange,  // input: rank after rank; output: the tensor, of which a third is written
-  // Of a linear that is cut into parts (Layout::overlap_tensor_products). Slices of tokens go round
+  // A linear that is cut into parts (Layout::overlap_tensor_products). Slices of tokens go round
   // the tensor group, or blocks of output features are summed one by one:
   exchange_part,  // ring shift of a slice: input: the one before, output: of the gathered tensor
   multiply_part,  // a part of `forward`
@@ -194,7 +193,7 @@ enum class Action : std::uint8_t {
   pull_slice,   // ring shift. input: what a partner placed or made there, output: the slice that it
                 // is of the gathered tensor, or of those to sum
   sum_slices,
-  // Of routed experts:
+  // Routed experts:
   choose,           // input: a token's scores of all experts; saved: its experts and their weights;
                     // choice_weights: those as the copies of the tokens are sent, in fp32
   choose_backward,  // saved, choice_gradient, input_gradient: of the scores
@@ -220,15 +219,15 @@ enum class Action : std::uint8_t {
   send,  // input; without sequence parallelism the tensor rank's part of it
   receive,
   gather_received,  // all-gather of the parts
-  // Of a pass of a model chunk in 8 bits with delayed scaling:
+  // A pass of a model chunk in 8 bits with delayed scaling:
   collect_maxima,  // of the pass's tensors
   share_maxima,    // all-reduce in place
   update_scales,
-  // Of a tensor that a layer keeps for its backward pass (Layout::offload_activations): input,
-  // output; one of them on the host
+  // A tensor that a layer keeps for its backward pass (Layout::offload_activations): input, output;
+  // one of them on the host
   activations_to_host,
   activations_from_host,
-  // Of a parameter bucket:
+  // A parameter bucket:
   gather_weights,     // [input: the shard], output: the whole; in place: from the own slice of it
   copy_weights,       // gathered ones out of the gather's buffer, in place, or a shard that is
                       // the whole: [input], output
@@ -239,8 +238,8 @@ enum class Action : std::uint8_t {
   replicate,   // hybrid sharding, average over copies, in place: output (the own slice of it)
   accumulate,  // output += input
   cast_in,     // input: message, output: gradients (own slice) in their format
-  // Of a bucket whose gradients are compressed (Layout::compression); state: what is kept from step
-  // to step. A factor is the first of power_sgd, with what travels whole behind it.
+  // A bucket with compressed gradients (Layout::compression); state: what is kept from step to
+  // step. A factor is the first of power_sgd, with what travels whole behind it.
   compress,             // gradient, [state], output: message
   exchange_compressed,  // collective
   recompress,           // [gradient], [state], input: what came, [saved: a factor], output: message
@@ -248,18 +247,17 @@ enum class Action : std::uint8_t {
   quantize_weights,     // input: the shard, or the secondary one; output: message
   dequantize_weights,   // input: what came; output: the whole
   keep_secondary_shard,  // input: the whole; output: the part of a node's copy
-  // Of a bucket whose optimizer states lie on the host (Layout::offload_optimizer):
-  // Layout::offload_parameters: before weights are gathered; with one rank that shares them output
-  // is the whole. Gradients come back to be added to.
+  // A bucket whose optimizer states lie on the host (Layout::offload_optimizer).
+  // Layout::offload_parameters: they come before weights are gathered; if one rank alone holds the
+  // shard, output is the whole. Gradients come back to be added to.
   parameters_from_host,  // input: on the host; output: the shard
   gradients_from_host,   // input: on the host; output: gradients that the rank owns
   gradients_to_host,     // input: gradients that the rank owns; output: on the host
   update_on_host,        // input: gradients, output: new weights, state: all on the host
   weights_from_host,     // input: on the host; output: the weights that the rank owns
-  // Of a bucket whose ranks train apart for some steps (Layout::local_steps), when they meet.
-  // input:
-  // the owned weights, or the states of the optimizer, of which the first are fp32 masters; state:
-  // fp32 parameters and momentum of the last meeting:
+  // The meeting of ranks that train a bucket apart for some steps (Layout::local_steps). input: the
+  // owned weights, or the states of the optimizer, of which the first are fp32 masters; state: fp32
+  // parameters and momentum of the last meeting:
   outer_gradient,  // input, [state], output: message: parameters, or how far they have come
   average_outer,   // all-reduce, mean, in place: output: message
   // Quantised (Layout::outer_quantization): the message is integers, in a piece for each group.
@@ -270,10 +268,10 @@ enum class Action : std::uint8_t {
   last_from_host,   // before outer_gradient: the parameters. input: on the host; output
   outer_from_host,  // before apply_outer: both. input: on the host; output
   outer_to_host,    // behind it. input; output: on the host
-  // Of a bucket whose gradients go to parameter servers (Layout::servers). synchronous: output: a
+  // A bucket whose gradients go to parameter servers (Layout::servers). synchronous: output: a
   // worker's gradients, then the mean of all. Else: input: gradients; output: new weights.
   exchange_with_servers,
-  // Of the stage, over all its parameter buckets; state: the buffers that it reads or writes
+  // The stage, over all its parameter buckets; state: the buffers that it reads or writes
   zero_gradients,
   sum_tensor_gradients,  // all-reduce of Site::summed of all sites, packed into output; of a rank
                          // that holds a shard, what lies in the shard, at the start of output
@@ -284,12 +282,12 @@ enum class Action : std::uint8_t {
   orthogonalize,         // Muon, of the matrices of the stage: a product, or a pass over them
 };
 
-// Of a meeting, which is in some steps only.
+// Whether an action belongs to a meeting (Layout::local_steps), which is in some steps only.
 constexpr bool is_of_meeting(Action action) {
   return action >= Action::outer_gradient && action <= Action::outer_to_host;
 }
 
-// What a buffer is to the operator that uses it.
+// Role is what a buffer is to the operator that uses it.
 enum class Role : std::uint8_t {
   input,
   residual,  // second term of a residual sum; of tokens, the weights that go with them

@@ -73,7 +73,7 @@ class Program {
   std::vector<std::string> names;
   std::vector<Site> sites;  // every operator of the stage's blocks, in forward order
   std::vector<ParameterBucket> parameter_buckets;
-  // What operators take on their way, in issue order; equal ones stored once.
+  // Scratch memory of operators, in issue order; equal entries are stored once.
   std::vector<Scratch> scratches;
   std::vector<std::pair<OpId, std::uint32_t>> scratch_of_op;
   Allocation allocation;

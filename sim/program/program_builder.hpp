@@ -38,7 +38,7 @@ class ProgramBuilder {
   };
   void set_host_rules(const HostRules& rules) { host_rules_ = rules; }
 
-  // What an operator does, and to which site or bucket.
+  // Does is what an operator does, and to which site or bucket.
   struct Does {
     Action action = Action::forward;
     std::uint32_t subject = Program::no_subject;
@@ -62,9 +62,9 @@ class ProgramBuilder {
   }
   void frees(BufferId buffer, Role role) { use(buffer, Access::free, role); }
 
-  // What the operator added last takes on its way.
+  // Adds scratch memory to the operator added last.
   void takes(const Scratch& scratch);
-  // Of a buffer: that a framework has so many equal tensors in its place.
+  // States that a framework has `count` equal tensors in the place of a buffer.
   void tensors(BufferId buffer, int count) { program_.buffers[buffer.value].tensors = count; }
   void set_allocation(const Allocation& allocation) { program_.allocation = allocation; }
 

@@ -1,6 +1,6 @@
-// What a kernel that stands for several of PyTorch's takes from its allocator on the way, in the
-// order in which the operators of its definition do. Only the replay of an allocator reads it
-// (caching_allocator.hpp): to the plan these are workspaces.
+// Scratch: the memory that a kernel which stands for several of PyTorch's takes from its allocator
+// while it runs, in the order in which the operators of its definition do. Only the replay of an
+// allocator reads it (caching_allocator.hpp): to the plan these are workspaces.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ Sums times(const Sums& a, const Sums& b) {
   return made;
 }
 
-// Of all factors before each, and behind it.
+// The products of all factors before each one, and of all behind it.
 struct Around {
   std::vector<Sums> before, behind;
   explicit Around(const std::vector<Sums>& factors, const Sums& unit) {

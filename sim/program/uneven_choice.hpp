@@ -16,8 +16,8 @@ class UnevenChoice {
   UnevenChoice(const std::vector<double>& load, std::int64_t per_token,
                std::vector<double> kept = {});
 
-  // Of each block of so many experts, the share of tokens that choose one of it and are not dropped
-  // there. REQUIRES: `size` divides the number of experts.
+  // For each block of `size` experts, the share of tokens that choose one of its experts and are
+  // not dropped there. REQUIRES: `size` divides the number of experts.
   std::vector<double> shares_of_blocks(std::int64_t size) const;
 
  private:

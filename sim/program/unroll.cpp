@@ -112,7 +112,8 @@ class Unroller {
 
   const Program& from_;
   Program to_;
-  // Of each operator of the step under way, or of the one before: what has run when it has.
+  // For each operator of the step under way, or of the one before: the operators that have run when
+  // it has.
   std::vector<Ids> stands_for_;
   std::array<Lane, stream_count> lanes_;
 };

@@ -42,7 +42,7 @@ class Unclaimed {
   std::vector<Interval> left_;
 };
 
-// What a rank was doing, as claims on its time; per stream, so that each list is in order.
+// Claims are a rank's activities, as claims on its time; per stream, so that each list is in order.
 struct Claims {
   using Lanes = std::array<std::vector<Interval>, stream_count>;
   Lanes compute, tensor, context, expert, data, transfer, wait;

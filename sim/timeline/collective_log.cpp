@@ -41,7 +41,8 @@ class LastWrites {
  public:
   explicit LastWrites(const Program& program) : program_{program}, at_(program.buffers.size()) {}
 
-  // Of its input; in place, of the buffer itself. Without buffers: of what it waits for.
+  // The last write of a collective's input; in place, of the buffer itself. Without buffers: the
+  // end of what it waits for.
   TimePoint before(OpId op, const std::vector<Span>& spans) const {
     TimePoint last{};
     if (program_.buffer_uses(op).empty()) {
@@ -114,7 +115,7 @@ std::optional<Ring> ring_of(const CollectiveEntry& entry) {
   }
 }
 
-// Of the equation messages * alpha + bytes * gap = time, each divided by its time.
+// Sums for a fit of the equation messages * alpha + bytes * gap = time, each divided by its time.
 struct WaitSums {
   double mm = 0, mb = 0, bb = 0, m = 0, b = 0;
   double least = INFINITY, most = 0;  // bytes

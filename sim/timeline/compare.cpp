@@ -20,7 +20,7 @@ using OperatorKey = std::tuple<std::string, Pass>;
 
 constexpr std::size_t part_count = 8;  // of a Breakdown
 
-// What one record comes to.
+// Sums over one record.
 struct Sums {
   std::array<double, part_count> parts{};
   std::array<double, words_of(OpKind{}).size()> kinds{};  // time, and of communication below

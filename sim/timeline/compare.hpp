@@ -33,7 +33,8 @@ struct OperatorRow {
   double count_a = 0, count_b = 0;  // per rank
   Both mean{};                      // of one operator: active to end
   Both total{};                     // per rank
-  // Of all that operators of B take longer or shorter than those of A, summed without sign.
+  // Its share of all by which operators of B take longer or shorter than those of A, summed without
+  // sign.
   double share = 0;
 };
 

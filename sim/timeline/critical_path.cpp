@@ -87,7 +87,7 @@ class Walk {
     return cause_of(at, reached);
   }
 
-  // What ended last of all that the begin of `at` waited for.
+  // The last to end of all that the begin of `at` waited for.
   std::optional<Place> cause_of(Place at, TimePoint& reached) {
     std::uint32_t latest = previous(at);
     Cause cause = Cause::stream;
@@ -109,7 +109,7 @@ class Walk {
     return Place{at.track, latest};
   }
 
-  // Of the step added last, once: an operator that takes no time is no step.
+  // Sets the cause of the step added last, once: an operator that takes no time is no step.
   void set_cause(Cause cause) {
     if (open_) path_.back().cause = cause;
     open_ = false;

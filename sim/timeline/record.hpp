@@ -39,8 +39,8 @@ struct Record {
   TimePoint end{};       // of the step, over all ranks
   int world_size = 0;
   bool pipeline = false;  // more than one stage
-  // What ran, without dependencies, buffers, sites and parameter buckets: kind, stream, pass, work,
-  // action, label, names, kernels, collectives, transfers.
+  // Programs that ran, without dependencies, buffers, sites and parameter buckets: kind, stream,
+  // pass, work, action, label, names, kernels, collectives, transfers.
   std::vector<Program> programs{};
   std::vector<RecordedTrack> tracks{};  // ascending rank
   std::vector<CollectiveSummary> collectives{};

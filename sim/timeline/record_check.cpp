@@ -1,4 +1,4 @@
-// What a record may not say: numbers beyond their tables, spans out of order.
+// Checks of a record: numbers beyond their tables, spans out of order.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// What writer and reader of records share. RECORD.md describes the format.
+// Constants that writer and reader of records share. RECORD.md describes the format.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace sim {
 
-// What is written. It grows with every change that an older reader would misread; this reader knows
-// all versions up to here.
+// The version that is written. It grows with every change that an older reader would misread; this
+// reader knows all versions up to here.
 inline constexpr std::int64_t record_version = 2;
 
 inline constexpr std::size_t kernel_columns = 13;
@@ -42,7 +42,7 @@ inline Program what_ran(const Program& program) {
   return kept;
 }
 
-// What contradicts itself: spans out of order, numbers beyond their tables. Empty: nothing.
+// The contradiction in a record: spans out of order, numbers beyond their tables. Empty: none.
 std::string record_problem(const Record& record);
 
 }  // namespace sim

@@ -1,5 +1,5 @@
-// What the entries of a record are made of: numbers in their ranges, rows of them, and words by
-// number. Room-internal; record_read.cpp says which entry holds what.
+// Scanners of a record's entries: numbers in their ranges, rows of them, and words by number.
+// Room-internal; record_read.cpp says which entry holds what.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What a step's time is made of, as shares of it: how much longer the step takes, to first order,
-// if one part becomes slower.
+// The parts of a step's time, as shares of it: how much longer the step takes, to first order, if
+// one part becomes slower.
 #pragma once
 
 #include "sim/plan/plan.hpp"

@@ -1,4 +1,4 @@
-// What the SVG writers share.
+// Helpers that the SVG writers share.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace sim {
 
-// Of lines and points: told apart by colour-blind readers too. Okabe and Ito, Color Universal
-// Design (2008), and a dark green, a brown and a violet, apart from them in lightness.
+// Colours of lines and points, told apart by colour-blind readers too. Okabe and Ito, Color
+// Universal Design (2008), and a dark green, a brown and a violet, apart from them in lightness.
 inline constexpr std::array<const char*, 10> svg_colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                          "#e69f00", "#56b4e9", "#000000", "#004d38",
                                                          "#7a4a12", "#6a3fb5"};

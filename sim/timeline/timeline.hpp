@@ -1,4 +1,5 @@
-// What ran when: the result of a simulated step, and what every report and trace reads.
+// Begin and end of every operator: the result of a simulated step, and what every report and trace
+// reads.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What the GPUs of a step ran, as a trace tells it: every kernel, rank by rank, and which operator
-// of a forecast each of them is.
+// Kernels that the GPUs of a step ran, as a trace tells them, rank by rank, and which operator of a
+// forecast each of them is.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct TracedKernel {
   std::int64_t stream = 0;            // of the device, as the trace numbers it
   TimePoint begin, end;               // from the first kernel of the rank
   OpKind kind = OpKind::elementwise;  // by its name and its operator
-  // Of matrix products whose shapes are known; else 0.
+  // Sizes of matrix products whose shapes are known; else 0.
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   std::optional<CollectiveKind> collective{};
   Bytes bytes{};                // of a collective: the full buffer

@@ -87,8 +87,8 @@ struct NetworkTraits {
   bool sharp = false;           // the fabric reduces in its switches
   Duration network_overhead{};  // of a network message at each end: proxy, transport
   Duration simple_overhead{};   // more of a hop between nodes under NCCL's Simple protocol
-  // What the network's tuner sets for collectives between nodes: LL up to one size, LL128 up to the
-  // other (0: never), Simple above. Empty: NCCL chooses.
+  // Settings of the network's tuner for collectives between nodes: LL up to one size, LL128 up to
+  // the other (0: never), Simple above. Empty: NCCL chooses.
   std::optional<Bytes> most_ll{}, most_ll128{};
   bool nvls_tree = true;          // NVLS within nodes may go on as a tree between them
   bool merged_nics = false;       // the network's plugin shows the NICs of a GPU as one
@@ -144,15 +144,15 @@ class Cluster {
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
   const NetworkTraits& network() const;
   const HostTraits& host() const;
-  // What a GPU can copy to its host's memory, or from it, while all GPUs of the node do. Zero: no
-  // path.
+  // The rate at which a GPU can copy to its host's memory, or from it, while all GPUs of the node
+  // do. Zero: no path.
   Bandwidth host_copy() const;
   std::span<const MeasuredCurve> measured() const;
-  // `source`: what became of them, for sources().
+  // `source`: how the curves were obtained, for sources().
   void set_measured(std::vector<MeasuredCurve> curves, std::string source);
   std::vector<MeasuredCurve> take_measured();       // none are left
   const std::vector<std::string>& sources() const;  // provenance lines for reports
-  // What the file's figures rest on where no measurement of this machine stands behind them. Empty:
+  // The basis of the file's figures where no measurement of this machine stands behind them. Empty:
   // validated. The device has a text of its own.
   const std::string& not_validated() const;
 

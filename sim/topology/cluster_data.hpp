@@ -1,4 +1,4 @@
-// What a Cluster holds: for the reader that makes it, the fault code, describe() and the tests.
+// The data of a Cluster: for the reader that makes it, the fault code, describe() and the tests.
 #pragma once
 
 #include <functional>
@@ -32,13 +32,13 @@ struct Cluster::Data {
   std::vector<std::string> node_notes;  // of an imported node's file; also in `sources`
   std::string not_validated;
 
-  // What faults have changed: capacities by link id, dead links of a node and its routes without
-  // them. Ordered maps: small, and iterated by nobody.
+  // Changes by faults: capacities by link id, dead links of a node and its routes without them.
+  // Ordered maps: small, and never iterated.
   std::map<std::uint32_t, Link> changed_links;
   std::map<int, std::vector<bool>> dead_in_node;
   std::map<int, NodeRoutes> routes_of_node;
 
-  // What link() reads, side by side: it is asked for each hop of each route. Set by index().
+  // Links side by side, for link(): it is asked for each hop of each route. Set by index().
   std::vector<Link> flat_node_links, flat_fabric_links;
   std::uint32_t flat_fabric_base = 0;
   void index() {

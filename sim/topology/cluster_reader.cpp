@@ -191,7 +191,7 @@ ImportedNode make_node(const NodeSpec& spec, const std::string& path, const Devi
   return made;
 }
 
-// What the file of an imported node did not say, and what is odd about it.
+// Takes over the notes on an imported node: what its file did not say, and what is odd about it.
 void take_notes(const ImportedNode& node, const std::string& file, Cluster::Data& data) {
   for (const std::string& warning : node.warnings)
     data.node_notes.push_back(fmt::format("{}: WARNING: {}", file, warning));

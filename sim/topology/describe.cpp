@@ -88,7 +88,7 @@ Bandwidth bisection_bandwidth(const Cluster& cluster) {
   if (data.nodes < 2 || data.fabric.switches == 0) return {};
   const std::uint32_t source = data.fabric.switches;
   const std::uint32_t sink = source + 1;
-  // Of each node, what one NIC can carry; a limit of the whole node (uplink) is shared by its NICs.
+  // The rate of each NIC of a node; a limit of the whole node (uplink) is shared by its NICs.
   std::vector<std::int64_t> out(data.node.nics.size());
   std::int64_t limit = 0;
   std::int64_t total = 0;

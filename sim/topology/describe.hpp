@@ -21,8 +21,8 @@ std::string describe(const ImportedNode& imported, const std::string& path);
 // The node template for Graphviz: `dot -Tsvg`. Links in both directions are drawn as one.
 std::string node_graphviz(const Cluster& cluster);
 
-// What the first half of the nodes (by number) can send to the second half at once, over NICs and
-// fabric: the maximum flow, so no routing is assumed. Zero with fewer than two nodes.
+// The rate at which the first half of the nodes (by number) can send to the second half at once,
+// over NICs and fabric: the maximum flow, so no routing is assumed. Zero with fewer than two nodes.
 Bandwidth bisection_bandwidth(const Cluster& cluster);
 
 }  // namespace sim

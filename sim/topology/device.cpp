@@ -155,8 +155,8 @@ Bytes read_reserved(const ObjectReader& reader) {
   return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
 }
 
-// Of the machine that was calibrated, for runs on it: sim/validation/real_drift.hpp reads it, and
-// no forecast does.
+// Checks the reference times of the machine that was calibrated, for runs on it:
+// sim/validation/real_drift.hpp reads them, and no forecast does.
 void check_reference(const ObjectReader& reader) {
   for (const char* key : {"product", "copy", "whole"})
     if (reader.duration(key) <= Duration{}) reader.problem(key, "a reference takes time");
@@ -164,7 +164,7 @@ void check_reference(const ObjectReader& reader) {
 
 constexpr RealRange microseconds_of_a_gap{.min = -1000, .max = 1000};
 
-// What the ranges of single values do not say.
+// Checks that ranges of single values do not cover.
 void check_device(const ObjectReader& top, const Device& device) {
   if (device.memory <= device.reserved) top.problem("memory", "must be more than what is reserved");
   if (device.host_issue > most_host_issue)

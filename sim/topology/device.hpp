@@ -53,8 +53,8 @@ struct GemmModel {
   FlopRate peak{};            // dense data-sheet rate
   double attained = 0;        // share of it that the SMs reach on an infinitely large tile and K
   double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/MODEL.md)
-  // Of `attained` in its place, those with scales of blocks: sums are scaled every 128 steps of K,
-  // or, micro, in the tensor cores.
+  // Products with scales of blocks reach these shares of `attained`, in the place of
+  // gradient_share: sums are scaled every 128 steps of K, or, micro, in the tensor cores.
   double block_share = 1, row_share = 1, micro_share = 1;  // ProductScales
   // 8-bit products with scales of tensors: either operand may have either dimension innermost.
   bool either_order = false;
@@ -81,9 +81,9 @@ struct AttentionModel {
   double ramp_head_dim = 0;      // head dimension d reaches (d / (d + this)) / (128 / (128 + this))
   double causal_efficiency = 1;  // of causal against full, beyond the halved work
   Duration fixed{};
-  // Of kernels whose products have 8 bits: their rate over that of 16, with K keys per query and
-  // heads of D features, gain K / (K + ramp_tokens) (D / 128)^width, by pass; with scales of
-  // tensors and of 32 elements. Absent: the device has none.
+  // Kernels whose products have 8 bits: their rate over that of 16, with K keys per query and heads
+  // of D features, gain K / (K + ramp_tokens) (D / 128)^width, by pass; with scales of tensors and
+  // of 32 elements. Absent: the device has none.
   struct EightBitPass {
     double gain = 0, ramp_tokens = 0, width = 0;
   };
@@ -137,7 +137,7 @@ struct Device {
   // aliases: what the driver's name of the GPU begins with; unlike: longer names of other parts.
   std::vector<std::string> aliases, unlike;
   std::string origin;  // how its model parameters were obtained: printed with every report
-  // What its parameters rest on where no measurement of a training step on this device stands
+  // The basis of its parameters where no measurement of a training step on this device stands
   // behind them. Empty: validated.
   std::string not_validated;
   Generation generation = Generation::hopper;
@@ -157,8 +157,8 @@ struct Device {
   double burst = 0;
   Duration burst_half{};
   Bandwidth l2_bandwidth{};
-  // What operands reach the SMs with, from L2 through shared memory and with what multicast saves:
-  // one SM, and all together. It is what small output tiles are bound by.
+  // The rate at which operands reach the SMs, from L2 through shared memory and with the savings of
+  // multicast: one SM, and all together. Small output tiles are bound by it.
   Bandwidth operand_feed_sm{};
   Bandwidth operand_feed{};
   std::array<std::optional<GemmModel>, words_of(DType{}).size()> gemm;  // by DType
@@ -166,12 +166,13 @@ struct Device {
   AttentionModel attention;                                 // the fastest flash kernels
   std::optional<AttentionModel> flash_attention_1, flash_attention_2;
   MemoryModel memory_kernels;
-  // What a collective holds of the device while it moves data, in [0, 1]. Absent: the SMs of its
-  // channels. On a core 1: the thread that runs kernels also moves messages, so kernels wait.
+  // The share of the device that a collective holds while it moves data, in [0, 1]. Absent: the SMs
+  // of its channels. On a core 1: the thread that runs kernels also moves messages, so kernels
+  // wait.
   std::optional<double> communication_share;
   std::vector<KernelTime> measured_kernels;  // ascending shape, each once
-  // Of a device with what-ifs: the one that they were measured on, as the file has it. Their times
-  // are then scaled by the formula's ratio of this device to that one (sim/cost).
+  // For a device with what-ifs: the device that the times were measured on, as the file has it. The
+  // times are then scaled by the formula's ratio of this device to that one (sim/cost).
   std::shared_ptr<const Device> measured_on;
 
   const GemmModel* gemm_model(DType dtype) const {

@@ -13,7 +13,7 @@ namespace sim {
 // device_of_gpu() is the name in topologies/devices of "NVIDIA H100 80GB HBM3", as nvidia-smi and
 // the CUDA runtime print it; empty: there is no such file.
 std::string device_of_gpu(std::string_view driver_name);
-// known_gpus(): the aliases of the device files.
+// The GPUs that device_of_gpu() knows, in the driver's words: the aliases of the device files.
 std::vector<std::string> known_gpus();
 
 // SMs of one of `ranks` processes that share a GPU, each with 100 / `ranks` percent of its threads

@@ -106,7 +106,7 @@ class Fabric {
 
   std::vector<bool> alive_;
   std::uint32_t dead_ = 0;
-  // Of a tree: each switch's link to its parent and from it (no_link at a root), and its depth.
+  // For a tree: each switch's link to its parent and from it (no_link at a root), and its depth.
   static constexpr std::uint32_t no_link = ~std::uint32_t{0};
   std::vector<std::uint32_t> up_, down_;
   std::vector<std::uint8_t> depth_;

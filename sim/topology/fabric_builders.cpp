@@ -62,7 +62,8 @@ void connect_up(Fabric& fabric, const FabricSpec& spec, std::uint32_t child, std
     fabric.connect(child, parents + as_unsigned(i), switch_link(spec.link, spec.switch_latency));
 }
 
-// What core switches join: blocks of spines, as many planes, uplinks of a leaf and of a spine.
+// SpineBlocks are joined by core switches: blocks of spines, as many planes, uplinks of a leaf and
+// of a spine.
 struct SpineBlocks {
   int blocks, planes, up, pod_up;
 };
@@ -116,7 +117,7 @@ void build_clos(Fabric& fabric, const FabricSpec& spec, int nodes, double down) 
   }
   const int pods = divide_up(groups, spec.leaves_per_pod);
   const double pod_down = spec.link.in_bytes_per_second() * spec.leaves_per_pod;
-  // Of one spine switch: one port down to every leaf of its pod.
+  // Uplinks of one spine switch, which has one port down to every leaf of its pod.
   const int pod_up = uplinks(spec, pod_down, spec.pod_oversubscription, "a spine");
   const std::uint32_t spine =
       fabric.add_tier("spine", as_unsigned(pods * rails * spines), as_unsigned(rails * spines));

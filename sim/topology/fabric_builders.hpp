@@ -9,7 +9,7 @@
 
 namespace sim {
 
-// What the file says. Which fields a kind uses: topologies/FORMAT.md.
+// FabricSpec is the fabric as the file states it. Which fields a kind uses: topologies/FORMAT.md.
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   Routing routing = Routing::spread;

@@ -154,7 +154,7 @@ Tray build_tray(NodeTemplate& node, const NodeSpec& spec, int tray) {
   return built;
 }
 
-// What the imported file leaves out.
+// Reads the figures that the imported file leaves out.
 void read_imported(const ObjectReader& reader, NodeSpec& spec) {
   spec.file = reader.text("file");
   ImportDefaults& defaults = spec.defaults;

@@ -128,7 +128,7 @@ NicPort nic_port(const NodeTemplate& node, const RouteSearch& search, std::uint3
   return {search.path(nic, network, up, usable), search.path(network, nic, down, usable)};
 }
 
-// What the search finds per NIC: distance of each GPU.
+// NicPaths is what the search finds for a NIC: its distance to each GPU.
 struct NicPaths {
   NicPort port;
   PathGraph::Distances to_nic;

@@ -76,8 +76,8 @@ struct NodeRoutes {
 // `dead` marks links that must not be used; empty: none.
 NodeRoutes node_routes(const NodeTemplate& node, const std::vector<bool>& dead);
 
-// What each of the first GPUs can copy to the nearest socket while all of these do: the slowest.
-// Zero where one has no path but over other GPUs.
+// The rate at which each of the first GPUs can copy to the nearest socket while all of these do:
+// that of the slowest. Zero where one has no path but over other GPUs.
 Bandwidth host_copy_rate(const NodeTemplate& node, int gpus);
 
 // NCCL's usable rates. PCIe: src/graph/topo.h and xml.cc, width * speed / 80 with speed

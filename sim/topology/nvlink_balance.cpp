@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-// What most GPUs have; of several such numbers the largest.
+// The number of links that most GPUs have; of several such numbers the largest.
 int usual_links(std::span<const NvlinkCount> gpus) {
   std::map<int, int> counts;
   for (const NvlinkCount& gpu : gpus)

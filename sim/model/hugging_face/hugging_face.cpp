@@ -216,7 +216,7 @@ Model read_hugging_face(const Document& document) {
       read_llama_like(fields, architecture.family, shape, notes);
       break;
   }
-  // Of positions without a table: the length that the model is published for.
+  // Without a table of positions: the length that the model is published for.
   if (shape.max_sequence == 0 && !shape.has_image() && in.has("max_position_embeddings"))
     shape.max_sequence = fields.size({"max_position_embeddings"}, transformer_limits::rows);
   const bool wrapped = root.has("text_config");

@@ -157,7 +157,7 @@ std::string known_experts() {
   return text;
 }
 
-// What to do about a model that is not read, with the file to write.
+// Advice for a model that is not read, with the file to write.
 std::string way_out(const ObjectReader& in, std::string_view name) {
   return fmt::format(
       "models/README.md lists the families that are, models/FORMAT.md every key of a model file of "

@@ -86,7 +86,7 @@ void read_window(const HuggingFaceFields& fields, HuggingFaceFamily family,
 // The families that are made like Llama: all with rotary positions. Notes what is not in the file.
 void read_llama_like(const HuggingFaceFields& fields, HuggingFaceFamily family,
                      TransformerShape& shape, std::vector<std::string>& notes);
-// Of an MLP without a gate.
+// The activation of an MLP without a gate; below, of one with a gate.
 Activation plain_activation(const ObjectReader& in, const char* key, const char* fallback);
 Activation gated_activation(const ObjectReader& in, const char* key, const char* fallback);
 // Heads of the width of head_dim, or of hidden / heads.

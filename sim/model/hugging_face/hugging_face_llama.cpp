@@ -277,7 +277,7 @@ void note_prediction(const ObjectReader& in, std::vector<std::string>& notes) {
   }
 }
 
-// What is one family's alone.
+// Reads the keys that only one family has.
 void read_own(const Fields& fields, Family family, TransformerShape& shape) {
   if (is_gemma(family)) read_gemma(fields, family, shape);
   if (family == Family::phi3)

@@ -1,5 +1,5 @@
-// What neural architecture search left of Llama in Hugging Face config.json: nemotron-nas, by the
-// configuration_decilm.py and modeling_decilm.py beside its weights
+// Models that neural architecture search made of Llama, in Hugging Face config.json: nemotron-nas,
+// by the configuration_decilm.py and modeling_decilm.py beside its weights
 // (nvidia/Llama-3_3-Nemotron-Super-49B-v1).
 #include <algorithm>
 

@@ -48,7 +48,7 @@ Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
       tensors_.retain(x.buffer);
       frame.saved[i].held = x;
     }
-    // What runs again makes tensors of its own, kept outputs among them.
+    // Operators that run again make tensors of their own, kept outputs among them.
     const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
     if (frame.kept.value == none || !kernel_last || frame.saved[i].extra.value != none) continue;
     builder_.frees(frame.kept, Role::saved);
@@ -106,7 +106,7 @@ Value BlockForward::run_next(Frame& frame, std::size_t i, const Value& x) {
   return forward_op(frame, i, enter_branch(frame, i, x));
 }
 
-// What is added to a sum that does not run need not be there.
+// The second term of a sum that does not run need not be there.
 bool BlockForward::begins_branch(const Frame& frame, const OpWork& work) const {
   return work.begins_branch && work.branch_sum < frame.end;
 }
@@ -193,7 +193,7 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   return op.sums_output ? sum_over_tensor(frame, i, out) : out;
 }
 
-// Of an indexer: what it reads beside its input, of all tensor ranks.
+// Brings the further inputs of an indexer, from all tensor ranks.
 Value BlockForward::bring_beside(Frame& frame, std::size_t i, std::uint32_t collective,
                                  Bytes bytes) {
   if (collective == none) return {};

@@ -1,4 +1,4 @@
-// What the passes of a block have in common.
+// Tools and state that the passes of a block have in common.
 #pragma once
 
 #include "sim/plan/block/gradient_sums.hpp"

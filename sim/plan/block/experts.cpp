@@ -83,8 +83,8 @@ Value ExpertPass::backward_router(Frame& frame, std::size_t i, Value gradient) {
     sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
   }
   reduction_.gradient_ready(frame, i);
-  // Of the tokens that went on to the experts, of those that another branch started from, and of
-  // those that went past all of it (post-norm).
+  // Gradients of the tokens that went on to the experts, of those that another branch started from,
+  // and of those that went past all of it (post-norm).
   const Value lent = std::exchange(branches_.lent_gradient[i], {});
   const Value past = std::exchange(branches_.gradient_past[i], {});
   for (const Value& part : {made, lent, past}) {

@@ -9,10 +9,10 @@
 
 namespace sim::lowering {
 
-// What an operator of a block keeps between its forward and backward pass.
+// Saved holds the tensors that an operator of a block keeps between its forward and backward pass.
 struct Saved {
   BufferId input{none};    // its input, kept instead of freed
-  BufferId extra{none};    // what it keeps besides
+  BufferId extra{none};    // saved tensors other than input and output
   BufferId core{none};     // what selective recomputation has run again
   BufferId output{none};   // its output, where the backward pass reads it
   Value held{};            // its output, where it does not run again

@@ -42,9 +42,9 @@ BufferId GradientSums::write_gradient(const Frame& frame, const Place& place, Bu
   return own;
 }
 
-// Of the operator added last (Placeholders): Megatron-LM, core/tensor_parallel/layers.py,
-// LinearWithGradAccumulationAndAsyncCommunication.backward, since November 2023; Transformer Engine
-// the same until pull request 1651.
+// A placeholder of the operator added last (Placeholders): Megatron-LM,
+// core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.backward, since
+// November 2023; Transformer Engine the same until pull request 1651.
 void GradientSums::take_temporary_placeholder(const Place& place) {
   if (runs_.gradient_placeholders == Placeholders::none) return;
   const BufferId empty = builder_.buffer(Bytes{place.elements * bytes_of(layout_.activation_dtype)},
@@ -110,7 +110,7 @@ bool GradientSums::is_first_microbatch(const Frame& frame) const {
   return frame.label.microbatch == chunk.first_gradients;
 }
 
-// Of the gradients that are reduced together.
+// Whether the micro-batch is the first of those whose gradients are reduced together.
 bool GradientSums::begins_sum(const Frame& frame) const {
   if (!sharing_.each_run) return is_first_microbatch(frame);
   const Chunk& chunk = context_.chunks[static_cast<std::size_t>(frame.block->chunk)];

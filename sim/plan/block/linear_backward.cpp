@@ -41,7 +41,7 @@ bool LinearBackward::overlaps_wgrad() const {
   return layout_.overlap_tensor_wgrad && !runs_.symmetric_memory;
 }
 
-// Of layers alone with Megatron-LM's --delay-wgrad-compute: the head is no linear of Transformer
+// With Megatron-LM's --delay-wgrad-compute, only layers: the head is no linear of Transformer
 // Engine.
 bool LinearBackward::defers_weight_gradients(const Frame& frame) const {
   return splits_backward(layout_.schedule) ||
@@ -137,9 +137,9 @@ Value LinearBackward::scatter_output_gradient(Frame& frame, std::size_t i, Value
   return own;
 }
 
-// Of several products each has its own, which are added: partial sums before they are scattered,
-// else when each has been summed over the tensor group (autograd: every product reads a copy of the
-// input, whose backward pass is the sum).
+// If a linear is several products, each has an input gradient of its own. These are added: partial
+// sums before they are scattered, else when each has been summed over the tensor group (autograd:
+// every product reads a copy of the input, whose backward pass is the sum).
 Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   if (frame.work->ops[i].sliced_gradient.exists())
     return parts_.sliced.scattered_gradient(frame, i, gradient);
@@ -180,7 +180,8 @@ Value LinearBackward::product_gradient(Frame& frame, std::size_t i, const Value&
                                        bool last) {
   const OpWork& work = frame.work->ops[i];
   const ShardedOp& op = frame.shape->ops[i];
-  // Of one token of each sequence: those of the others are zero, and have their place.
+  // A gradient of one token of each sequence: those of the other tokens are zero, and have their
+  // place.
   const bool spread = op.op->once_per_sequence && op.op->function == Function::linear;
   const Bytes bytes = op.whole_input * (spread ? layout_.tokens_held() : 1);
   Value out = work.buffers.exists() ? tensors_.in_buffer(work.buffers.summed, bytes)

@@ -4,8 +4,8 @@
 
 namespace sim::lowering {
 
-// What the loss keeps: the exponentials, as fp32, in the place of fp32 logits or else in a buffer
-// of their own while the logits end here; and two numbers per token.
+// Tensors that the loss keeps: the exponentials, as fp32, in the place of fp32 logits or else in a
+// buffer of their own while the logits end here; and two numbers per token.
 void LossForward::keep_loss(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   Saved& saved = frame.saved[i];

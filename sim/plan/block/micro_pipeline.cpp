@@ -6,7 +6,7 @@
 
 namespace sim::lowering {
 
-// What differs between the forward pass and that of the input gradient.
+// Side is the difference between the forward pass and that of the input gradient.
 struct SlicedLinears::Side {
   Role operand, result;
   Action action;

@@ -46,7 +46,7 @@ Value ModuleRecomputation::run_parts(Frame& again, const RecomputedModule& modul
     Value kept = std::exchange(again.saved[i].module_input, {});
     if (kept.exists()) {
       kept.ready = OpId{none};  // its forward pass has read it: no need to wait again
-      // What was made goes past the branch that begins here, to the sum behind it.
+      // The tensor made so far goes past the branch that begins here, to the sum behind it.
       if (x.exists()) {
         const auto sum = module.ops.back();
         const int from = again.shape->ops[sum].op->residual_of;

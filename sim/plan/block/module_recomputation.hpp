@@ -11,7 +11,7 @@ class ModuleRecomputation : BlockPart {
   ModuleRecomputation(BlockTools& tools, BlockForward& forward)
       : BlockPart{tools}, forward_{forward} {}
 
-  // What has to run before the backward pass of operator i.
+  // Runs the modules that have to run before the backward pass of operator i.
   void run_before(Frame& backward, std::size_t i);
 
  private:

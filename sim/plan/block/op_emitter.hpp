@@ -17,7 +17,7 @@ class OpEmitter : StagePart {
                          Action action);
   OpId collective_on(Stream stream, const Frame& frame, std::size_t i, std::uint32_t work,
                      std::uint32_t name, Action action);
-  // Of the operator added last.
+  // The operator added last reads the weight of operator i.
   void read_weight(const Frame& frame, std::size_t i);
   void reorder(const Frame& frame, std::size_t i, std::uint32_t kernel, Value& tokens,
                Action action = Action::reorder_tokens);

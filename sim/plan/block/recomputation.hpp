@@ -12,7 +12,8 @@ class Recomputation : BlockPart {
   Recomputation(BlockTools& tools, BlockForward& forward);
 
   void keep_input(const StageBlock& block, int microbatch, const Value& x);
-  // Of the operator added last.
+  // Keeps the outputs of a block that need not be computed again; the operator added last writes
+  // them.
   void keep_outputs(const StageBlock& block, int microbatch);
   // The input of a block that runs again; no buffer: it keeps none.
   BufferId checkpoint_of(const StageBlock& block, int microbatch) const;

@@ -6,9 +6,9 @@
 
 namespace sim::lowering {
 
-// What an operator saves is, as far as it reaches, its input (Korthikanti et al. 2022,
-// section 4.1): then the input lives on. The rest is written beside it. The operator added last is
-// the reader.
+// An operator saves its input as far as that holds the tensors that it needs (Korthikanti et al.
+// 2022, section 4.1): then the input lives on. The rest is written beside it. The operator added
+// last is the reader.
 void SavedTensors::keep_or_free(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   Bytes rest = op.saved;

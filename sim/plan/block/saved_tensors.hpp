@@ -1,4 +1,4 @@
-// What operators keep for their backward pass, and when it is freed.
+// Tensors that operators keep for their backward pass, and when they are freed.
 #pragma once
 
 #include "sim/plan/block/frame.hpp"
@@ -10,14 +10,14 @@ class SavedTensors : StagePart {
  public:
   explicit SavedTensors(LoweringContext& context) : StagePart{context} {}
 
-  // Of the operator added last, which reads `x`.
+  // Keeps or frees `x`, which the operator added last reads.
   void keep_or_free(Frame& frame, std::size_t i, const Value& x);
   void keep_beside(Frame& frame, std::size_t i, Bytes bytes);
   void keep_output(Frame& frame, std::size_t i, const Value& out);
   static bool holds_output(const Frame& frame, std::size_t i);
   static bool is_held(const Frame& frame, std::size_t i);
-  // Of a forward pass, under recomputation by modules: a module makes the input again; the operator
-  // keeps nothing, as it runs again.
+  // For a forward pass under recomputation by modules: whether a module makes the input again;
+  // whether the operator keeps nothing, as it runs again.
   static bool input_comes_again(const Frame& frame, std::size_t i);
   static bool states_come_again(const Frame& frame, std::size_t i);
   Value held_output(Frame& frame, std::size_t i, const Value& x);

@@ -20,7 +20,7 @@ void UserBufferLinears::intern_user_buffers(const ShardedOp& op, UserBufferWork&
   };
   if (op.gathers_input) {
     work.exchange_input = shift_by_copy_engines(builder_, as_gathered(layout_, op, op.input));
-    // What is gathered in 8 bits has such buffers (`fp8_buf`: by default those of gathers alone).
+    // Tensors gathered in 8 bits have such buffers (`fp8_buf`: by default those of gathers alone).
     work.forward = tensors_.persistent(as_gathered(layout_, op, op.whole_input).bytes);
     work.gathered = tensors_.persistent(as_gathered(layout_, op, op.whole_input).bytes);
     work.summed = tensors_.persistent(op.whole_input);

@@ -77,7 +77,7 @@ bool HostActivations::is_of_modules(const Frame& frame, std::size_t i) const {
   });
 }
 
-// What nobody holds but the operators of this layer for their backward pass.
+// Tensors that only the operators of this layer hold, for their backward pass.
 std::vector<BufferId> HostActivations::kept_by(const Frame& frame, BufferId checkpoint) const {
   std::map<std::uint32_t, int> held;
   std::vector<BufferId> wanted;
@@ -119,7 +119,7 @@ void HostActivations::end_forward() {
   if (!kept_.empty()) send_pending();
 }
 
-// What is free of the same size; who had it has been read.
+// Returns a free buffer of the same size, behind the read of its last content; else a new one.
 BufferId HostActivations::host_buffer(Bytes bytes) {
   std::vector<HostBuffer>& free = free_[bytes.count()];
   if (free.empty()) return builder_.host_buffer(bytes);

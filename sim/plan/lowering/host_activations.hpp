@@ -1,4 +1,4 @@
-// What layers keep for their backward pass goes to the host and comes back before it
+// Tensors that layers keep for their backward pass go to the host and come back before it
 // (Layout::offload_activations).
 #pragma once
 

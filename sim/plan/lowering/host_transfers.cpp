@@ -25,7 +25,7 @@ OpLabel HostTransfers::label_of(const Bucket& bucket, const char* name) {
 
 // FSDP's shards are the fp32 parameters, which the device casts before it gathers them (PyTorch,
 // torch/distributed/fsdp/_fully_shard/_fsdp_param.py, all_gather_inputs); DeepSpeed's are 16 bits.
-// What is frozen comes as it is kept.
+// Frozen parameters come in the format in which they are kept.
 Bytes HostTransfers::bytes_of_shard(const Bucket& bucket) const {
   const bool masters = layout_.master_weights && runs_.optimizer != OptimizerForm::deepspeed;
   return Bytes{bucket.padded / bucket.shards *

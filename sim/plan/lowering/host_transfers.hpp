@@ -14,12 +14,13 @@ class HostTransfers : StagePart {
   HostTransfers(LoweringContext& context, ParameterStore& store)
       : StagePart{context}, store_{store} {}
 
-  // What the rank owns of a unit: into the shard that is gathered, or, with nobody to share it,
-  // into the whole.
+  // Fetches the parameters of a unit that the rank owns: into the shard that is gathered, or, if no
+  // other rank shares the unit, into the whole.
   void fetch(std::uint32_t index);
-  // The gradients that the rank owns, behind all that the stream of reductions has been given.
+  // Copies the gradients that the rank owns to the host, behind all that the stream of reductions
+  // has been given.
   void take_gradients(std::uint32_t index);
-  // What earlier micro-batches have left there.
+  // Brings back the gradients that earlier micro-batches have left there.
   void bring_gradients(std::uint32_t index);
 
  private:

@@ -1,4 +1,4 @@
-// What all parts of the lowering of a stage work on.
+// The context that all parts of the lowering of a stage share.
 #pragma once
 
 #include <vector>
@@ -46,7 +46,7 @@ struct LoweringContext {
   bool is_last_microbatch() const;
   // The same of what is reduced together: a step, or a run of the pipeline.
   bool completes_gradients() const;
-  // Of a slot: its place in its run of the pipeline, which all have as many slots.
+  // Slots of one run of the pipeline (all runs have as many), and the place of a slot in its run.
   std::size_t run_slots() const {
     return slots.size() / static_cast<std::size_t>(layout.pipeline_runs);
   }

@@ -36,7 +36,8 @@ class PipelineMessages : StagePart {
   void wait_for_sends();
 
  private:
-  // Of a slot: whether kernels go on beside what it sends; whether it is asked for one slot ahead.
+  // Messages of a slot: whether kernels go on beside what it sends; whether its input is asked for
+  // one slot ahead.
   struct Messages {
     bool sent_beside = false, received_ahead = false;
   };

@@ -89,7 +89,7 @@ Allocation StageLowering::allocation() const {
           .recorded = recorded_streams(context_),
           .held_logits = runs.held_logits,
           .loss_metrics = runs.loss_metrics,
-          // Of adapters alone: what is gathered has none.
+          // Runs that train adapters alone: the gathered units have no masters.
           .master_weights = layout.master_weights && !layout.trains_adapters(),
           .master_bytes = layout.master_bytes(),
           .moment_bytes = layout.state_format == StateFormat::plain

@@ -16,7 +16,7 @@ std::int64_t factored_numbers(const ShardedOp& op);
 // Bytes per parameter, with gradients of so many bytes. REQUIRES: layout.optimizer is adafactor.
 std::int64_t adafactor_bytes(const Layout& layout, std::int64_t gradient);
 int adafactor_launches(const Layout& layout);  // of a tensor
-// What the update of a tensor takes meanwhile, per parameter.
+// Scratch memory of the update of a tensor, in bytes per parameter.
 std::int64_t adafactor_scratch(const Layout& layout, std::int64_t gradient);
 
 }  // namespace sim::lowering

@@ -78,7 +78,8 @@ void ParameterLayout::allocate_parameters() {
   allocate_bucket_copies();
 }
 
-// What autograd reads and writes is what the optimizer updates.
+// Allocates a bucket without masters: the optimizer updates the same tensors that autograd reads
+// and writes.
 void ParameterLayout::allocate_outside(Bucket& bucket) {
   const int element = bytes_of(layout_.activation_dtype);
   bucket.weight = bucket.weight_shard =
@@ -89,7 +90,8 @@ void ParameterLayout::allocate_outside(Bucket& bucket) {
   allocate_optimizer(bucket, bucket.padded);
 }
 
-// What the optimizer keeps of an operator's parameters beyond so much for each.
+// Adds the optimizer state of an operator's parameters that is not a fixed number of bytes for
+// each.
 void ParameterLayout::add_states(const ShardedBlock& block, std::size_t i, std::int64_t elements,
                                  Bucket& bucket) {
   if (layout_.optimizer == OptimizerKind::adafactor)

@@ -1,5 +1,4 @@
-// What the ranks of a bucket exchange: reductions of gradients, gathers of weights, their
-// compression.
+// Collectives of a bucket's ranks: reductions of gradients, gathers of weights, their compression.
 #include "sim/plan/parameters/compression_work.hpp"
 #include "sim/plan/parameters/parameter_layout.hpp"
 #include "sim/plan/server_exchange.hpp"
@@ -62,7 +61,7 @@ void ParameterLayout::intern_own_copy(Bucket& bucket) {
                                      layout_.activation_dtype);
 }
 
-// Of what this rank of a worker owns.
+// Interns the exchange with the servers, for the parameters that this rank of a worker owns.
 void ParameterLayout::intern_exchange(Bucket& bucket) {
   const std::int64_t owned = shard_of(bucket);
   const ServerBytes bytes = server_bytes(layout_, owned);
@@ -162,7 +161,7 @@ void ParameterLayout::compress_gradients() {
   }
 }
 
-// What runs beside the reduction: changes of format, sums over micro-batches.
+// Interns the kernels around the reduction: changes of format, sums over micro-batches.
 void ParameterLayout::intern_reduction(Bucket& bucket) {
   const std::int64_t wire = bytes_of(layout_.reduce_dtype);
   const std::int64_t stored = bytes_of(sharing_.gradient_dtype);

@@ -19,7 +19,8 @@ Kernel moving(OpKind kind, std::int64_t bytes, int launches) {
   return kernel;
 }
 
-// Of a gradient as it is stored: read, added to what was kept, that read and written.
+// Bytes per element of a gradient as it is stored: it is read and added to the residual, which is
+// read and written.
 std::int64_t with_residual(const Layout& layout) {
   return bytes_of(layout.gradient_dtype) + 2 * value_bytes;
 }

@@ -12,7 +12,7 @@
 
 namespace sim::lowering {
 
-// What is to be compressed, on one rank.
+// CompressedBucket is the part of a bucket on one rank that is to be compressed.
 struct CompressedBucket {
   std::int64_t elements = 0, padded = 0;
   int ranks = 1;                      // that reduce it together

@@ -161,8 +161,8 @@ bool GradientReduction::reduces_when_ready() const {
   return layout_.overlap_gradients && !sharing_.holds && !sends_signs(layout_.compression);
 }
 
-// What runs beside products slows them down, on one stage and then on those that wait for it. So
-// under the interleaved schedule all stages launch the reduction of a chunk after as many passes
+// Communication beside products slows them down, on one stage and then on those that wait for it.
+// So under the interleaved schedule all stages launch the reduction of a chunk after as many passes
 // (Megatron-LM, core/pipeline_parallel/schedules.py, backward_step_helper: grad_sync_func,
 // `grad_sync_microbatch_id`; what is left follows the last pass).
 bool GradientReduction::aligns_reductions() const {
@@ -215,10 +215,10 @@ void GradientReduction::reduce_held() {
   if (beside && layout_.overlap_gradients && synchronises()) reduce_ready(0);
 }
 
-// Of a worker of several GPUs each sends what the reduction among them has left it. The sum of all
-// workers' gradients comes back in the place of a worker's own; new parameters take the place of
-// the old ones, which the backward pass has read by then: its stream waits for no exchange, so the
-// exchange waits for it.
+// Each GPU of a worker sends the part that the reduction among the worker's GPUs has left it. The
+// sum of all workers' gradients comes back in the place of a worker's own. New parameters take the
+// place of the old ones, which the backward pass has read by then: its stream waits for no
+// exchange, so the exchange waits for it.
 void GradientReduction::exchange_with_servers(std::uint32_t index, BufferId message,
                                               const OpLabel& made) {
   const Bucket& bucket = store_.buckets[index];

@@ -65,7 +65,8 @@ void HostOptimizer::take_turns() {
   weights_wait_for(Stream::host_load);
 }
 
-// What the step of a bucket needs of the one before: its own part, or all of it.
+// The copy that the update of a bucket waits for: its own with overlap, else the last of all
+// buckets.
 OpId HostOptimizer::waits_for(const std::vector<OpId>& ready, std::uint32_t index) const {
   if (layout_.offload_overlap) return ready[index];
   OpId last{none};

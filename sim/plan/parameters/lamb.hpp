@@ -1,4 +1,4 @@
-// What an update by LAMB moves and launches (sim/plan/rules/lamb.md).
+// Memory traffic and kernel launches of an update by LAMB (sim/plan/rules/lamb.md).
 #pragma once
 
 #include <cstdint>

@@ -106,7 +106,7 @@ BufferId LocalSteps::from_host(const Bucket& bucket, std::int64_t bytes, Action 
   return there;
 }
 
-// What goes out: the message of the all-reduce, or the pieces for all groups.
+// Returns the buffer that is sent: the message of the all-reduce, or the pieces for all groups.
 BufferId LocalSteps::send(Bucket& bucket) {
   const OuterMessage message = message_of(layout_, owned(bucket));
   const std::int64_t own = has_masters() ? 4 : bytes_of(layout_.activation_dtype);

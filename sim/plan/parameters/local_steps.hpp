@@ -11,12 +11,12 @@ class LocalSteps : StagePart {
  public:
   LocalSteps(LoweringContext& context, ParameterStore& store) : StagePart{context}, store_{store} {}
 
-  // What a meeting keeps: parameters and momentum of the last one, a message that is under way over
-  // several steps. Gives each bucket its fragment.
+  // Allocates what a meeting keeps: parameters and momentum of the last one, a message that is
+  // under way over several steps. Gives each bucket its fragment.
   void allocate();
-  // At the start of a step: a meeting that training does not wait for sets out.
+  // At the start of a step: begins a meeting that training does not wait for.
   void set_out();
-  // Behind the optimizer: it ends; or it is held, and training waits.
+  // Behind the optimizer: ends that meeting, or holds one that training waits for.
   void end();
 
  private:

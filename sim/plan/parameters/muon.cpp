@@ -102,8 +102,8 @@ void MuonStep::pass(const std::vector<MuonMatrix>& matrices, const PassBytes& by
                       {Action::orthogonalize});
 }
 
-// Of one matrix at a time: X before and behind an iteration, X X^T and its polynomial, in fp32;
-// what is gathered is joined in a further tensor.
+// The workspace holds one matrix at a time: X before and behind an iteration, X X^T and its
+// polynomial, in fp32; the gathered parts are joined in a further tensor.
 BufferId MuonStep::allocate_workspace(const std::vector<MuonMatrix>& matrices) {
   std::int64_t most = 0;
   for (const MuonMatrix& matrix : matrices)

@@ -17,8 +17,9 @@
 
 namespace sim::lowering {
 
-// Of a matrix that tensor ranks share every one gathers the momentum, and makes all of it
-// orthogonal (muon_utils.py, newton_schulz_tp, tp_mode "duplicated": Megatron-LM's default).
+// MuonMatrix is a matrix that Muon updates. If tensor ranks share it, every one gathers the
+// momentum, and makes all of it orthogonal (muon_utils.py, newton_schulz_tp, tp_mode "duplicated":
+// Megatron-LM's default).
 struct MuonMatrix {
   std::int64_t rows = 0, columns = 0;  // of all of it; rows <= columns
   int ranks = 1;                       // that share it
@@ -27,10 +28,10 @@ struct MuonMatrix {
   double flops() const;  // of all iterations
 };
 
-// Those of an operator of a layer; none: Adam updates it.
+// Matrices of an operator of a layer; none: Adam updates it.
 std::vector<MuonMatrix> muon_matrices(const ShardedBlock& block, std::size_t i,
                                       const ShardedModel& model);
-// Of what a rank holds of them.
+// Elements of these matrices that a rank holds.
 std::int64_t muon_elements(const ShardedBlock& block, std::size_t i, const ShardedModel& model);
 
 class MuonStep : StagePart {

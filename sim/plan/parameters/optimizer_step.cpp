@@ -58,7 +58,8 @@ void OptimizerStep::touch_gradients(Access access) {
   }
 }
 
-// What the device updates: not what is offloaded whole.
+// Writes the states and weights that the device updates: all but those of buckets that are
+// offloaded whole.
 void OptimizerStep::write_updated_state() {
   for (const Bucket& bucket : trained_buckets(store_)) {
     if (bucket.offloaded > 0 && bucket.optimizer == bucket.host_states) continue;
@@ -193,7 +194,7 @@ void OptimizerStep::optimizer_step() {
   gather_updated();
 }
 
-// Of optimizers that go tensor by tensor: LAMB, Adafactor, those of bitsandbytes
+// Launches of optimizers that go tensor by tensor: LAMB, Adafactor, those of bitsandbytes
 // (optim/optimizer.py, step) and of torchao (optim/adam.py).
 std::optional<int> OptimizerStep::launches_by_tensor() const {
   if (layout_.state_format != StateFormat::plain) return trained_tensors();
@@ -204,7 +205,7 @@ std::optional<int> OptimizerStep::launches_by_tensor() const {
   return std::nullopt;
 }
 
-// What the update takes while it runs.
+// Adds scratch memory that the update takes while it runs.
 void OptimizerStep::take_scratch(std::int64_t bytes) {
   if (bytes == 0) return;
   const BufferId temporary = builder_.buffer(Bytes{bytes}, BufferCategory::optimizer);
@@ -355,9 +356,9 @@ std::int64_t OptimizerStep::update_bytes() const {
   return owned_elements() * (gradient + weight + (eager ? by_operation : states)) + blocks;
 }
 
-// Of a kernel that reads and writes moments as they are kept (bitsandbytes at 95f9af30,
-// csrc/kernels.cu, kOptimizerStatic8bit2StateBlockwise and kOptimizer32bit2State; torchao at
-// 36027d82, optim/adam.py, single_param_adam, compiled).
+// Bytes of moments that a kernel reads and writes in the format in which they are kept
+// (bitsandbytes at 95f9af30, csrc/kernels.cu, kOptimizerStatic8bit2StateBlockwise and
+// kOptimizer32bit2State; torchao at 36027d82, optim/adam.py, single_param_adam, compiled).
 std::int64_t OptimizerStep::moments_in_blocks() const {
   if (layout_.state_format == StateFormat::plain) return 0;
   std::int64_t small = 0;

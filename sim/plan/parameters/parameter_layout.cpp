@@ -18,7 +18,7 @@
 namespace sim::lowering {
 namespace {
 
-// Of a weight that is cast: so many orders of it, and the scales of both.
+// Bytes of a weight that is cast: `orders` copies of it, and the scales of both orders.
 std::int64_t encoded_bytes(const ShardedOp& op, int orders) {
   const auto elements = static_cast<double>(op.encoded_elements);
   return std::llround(elements * (orders * op.weight_element + 2 * op.weight_scale_bytes));
@@ -39,7 +39,7 @@ int ParameterLayout::orders_beside(const ModelOp& op, bool quantized_parameters,
   return (quantized_parameters ? 0 : 1) + (read_as_stored ? 0 : 1);
 }
 
-// Of parameters that are not trained, as they are kept.
+// Bytes of an operator's parameters that are not trained, in the format in which they are kept.
 std::int64_t ParameterLayout::frozen_bytes(const ShardedOp& op, int bytes_each) const {
   double each = bytes_each;
   if (layout_.frozen_format == FrozenFormat::nf4 && is_linear_of_layer(*op.op)) each = nf4_bytes;
@@ -175,7 +175,8 @@ void ParameterLayout::share_tables() {
   }
 }
 
-// Of gradients: a bucket belongs to one fragment of the model.
+// The largest size of a bucket, in bytes of gradients: a bucket belongs to one fragment of the
+// model.
 std::int64_t ParameterLayout::most_of_bucket() const {
   if (layout_.outer_fragments == 1) return INT64_MAX;
   return elements() / layout_.outer_fragments * bytes_of(sharing_.gradient_dtype);

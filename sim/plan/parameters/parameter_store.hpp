@@ -27,7 +27,7 @@ struct Parameters {
   std::int64_t encoded_bytes = 0;
   std::int64_t frozen_bytes = 0;  // of what is not trained
   const Place& matrix() const { return table.elements > 0 ? table : own; }
-  // Of what is no matrix: biases, scales of a norm.
+  // Parameters that are no matrix: biases, scales of a norm.
   const Place& vector() const { return own.elements > 0 ? own : table; }
 };
 
@@ -53,7 +53,8 @@ struct Bucket {
   std::uint32_t pending = 0;   // of them, not yet ready in this backward pass
   std::int64_t elements = 0, padded = 0;
   std::int64_t muon_elements = 0;  // of matrices that Muon updates
-  // Of Adafactor's moments; elements of tensors that are not kept in blocks (optimizer_states.hpp).
+  // Numbers of Adafactor's moments; elements of tensors that are not kept in blocks
+  // (optimizer_states.hpp).
   std::int64_t factored_numbers = 0, small_elements = 0;
   std::int64_t weight_bytes = 0;    // of all elements, padded
   std::int64_t frozen_bytes = 0;    // of these, of what is not trained
@@ -119,7 +120,7 @@ std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const Paramete
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);
-// Of these, what Adam updates beside Muon.
+// Of these, the elements that Adam updates beside Muon.
 std::int64_t rest_of_muon(const Bucket& bucket);
 // Whether its gradients are reduced to the rank that owns them; else every rank has all.
 bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);

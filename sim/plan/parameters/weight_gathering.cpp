@@ -18,7 +18,7 @@ void WeightGathering::gather_at_start() {
 void WeightGathering::gather_bucket(Bucket& bucket, int direction) {
   if (layout_.offloads_parameters()) host_.fetch(index_of(bucket));
   if (bucket.gather == none) {
-    // What nobody shares is copied where it is used.
+    // A shard that no other rank shares is copied where it is used.
     bucket.gathered = bucket.fetched || bucket.copy != none;
     bucket.copied = false;
     bucket.weight_ready = bucket.shard_ready;

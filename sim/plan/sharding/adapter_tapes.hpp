@@ -24,7 +24,7 @@ struct AdapterKernels {
   Bytes narrow{};             // x A of all tokens
   bool gathers_narrow = false, sums_narrow = false;  // over the tensor ranks
   Bytes gathered{};  // outputs of all tensor ranks on each of them; 0: they are not gathered
-  // Of an adapter that experts of several ranks share: its gradients, summed over them in every
+  // Gradients of an adapter that experts of several ranks share, summed over them in every
   // micro-batch; 0: they are not.
   Bytes up_sum{}, down_sum{};
   std::int64_t parameters = 0;

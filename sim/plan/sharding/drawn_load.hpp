@@ -18,7 +18,7 @@ struct LoadDraw {
 // than all tokens. REQUIRES: 0 < cv < most_load_cv().
 std::vector<std::vector<double>> drawn_load(const LoadDraw& draw);
 
-// Of experts of which one gets all tokens, but for the other choices of theirs.
+// The coefficient of variation when one expert gets all tokens, but for their other choices.
 double most_load_cv(std::int64_t experts, std::int64_t per_token);
 
 }  // namespace sim

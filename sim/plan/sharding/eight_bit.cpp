@@ -25,7 +25,7 @@ bool reads_all_features(const ModelOp& op) {
   return op.split == TensorSplit::column || op.split == TensorSplit::vocabulary;
 }
 
-// What a compiler runs in one kernel with the sums or maxima of rows.
+// Whether the operator before is one that a compiler can fuse with the sums or maxima of rows.
 bool can_be_fused(const ModelOp* before) {
   return before != nullptr &&
          (before->kind == ModelOpKind::norm || before->kind == ModelOpKind::elementwise);
@@ -77,11 +77,11 @@ EightBitCasts transformer_engine(const ModelOp& op, bool behind_norm, const Orde
   return casts;
 }
 
-// Of Transformer Engine, current scaling (at d0067d0d; Float8CurrentScaling; Megatron-LM,
+// Current scaling in Transformer Engine (at d0067d0d; Float8CurrentScaling; Megatron-LM,
 // --fp8-recipe tensorwise): the maximum of a tensor is a pass over it, then a kernel makes the
 // scale (pytorch/csrc/quantizer.cpp, Float8CurrentScalingQuantizer::quantize_impl); then the cast
-// as with delayed scaling. A norm of its own takes the maximum as it writes 16 bits (extensions/
-// normalization.cpp, FUSED_NORM_AMAX_FP8).
+// as with delayed scaling. A norm of its own takes the maximum as it writes 16 bits
+// (extensions/normalization.cpp, FUSED_NORM_AMAX_FP8).
 EightBitCasts current_scaling(const ModelOp& op, bool behind_norm, const Orders& orders,
                               const Layout& layout) {
   constexpr CastPass maximum{.bytes = 2, .launches = 1};
@@ -115,12 +115,12 @@ struct ScaleBlock {
 // E8M0 (OCP Microscaling Formats Specification, version 1.0, table 1).
 constexpr ScaleBlock mxfp8_block{.elements = 32, .bytes = 1};
 
-// Of Transformer Engine, scales of blocks: one kernel reads 16 bits and writes both orders, each
+// Scales of blocks in Transformer Engine: one kernel reads 16 bits and writes both orders, each
 // with scales of its own along its rows (pytorch/tensor/mxfp8_tensor.py,
 // float8_blockwise_tensor.py; Float8BlockScaling has 1 x 128 for activations and gradients, 128 x
 // 128 for weights: DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2). Norms write 16 bits
 // (extensions/normalization.cpp, UNFUSED). With sequence parallelism a rank casts its own tokens,
-// and what is gathered has the order in which it is read (pytorch/distributed.py,
+// and the gathered tensor has the order in which it is read (pytorch/distributed.py,
 // _all_gather_mxfp8).
 EightBitCasts block_scaling(const ModelOp& op, const Layout& layout, ScaleBlock activations,
                             ScaleBlock weights) {
@@ -404,7 +404,7 @@ EightBitCasts eight_bit_casts(const Execution& execution, const ModelOp& op, con
   if (execution.eight_bit_attention == EightBitAttention::multi_head && before != nullptr &&
       before->kind == ModelOpKind::attention && attends_in_eight_bits(execution, layout))
     casts.input = {};
-  // What came in 8 bits is an operand as it is; the other order is made of it.
+  // Tokens that came in 8 bits are an operand as they are; the other order is made of them.
   constexpr CastPass other_order{.bytes = 2 * dispatched_element, .launches = 1};
   if (layout.eight_bit_dispatch && op.experts > 0) {
     if (before != nullptr && before->kind == ModelOpKind::dispatch) casts.input = other_order;

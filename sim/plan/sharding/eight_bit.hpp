@@ -1,6 +1,6 @@
-// What brings the operands of a matrix product in 8 bits, or in 4, into that format: passes over
-// 16-bit tensors that cost memory traffic and launches. Which of them a framework runs, and which
-// it has fused into the kernel before.
+// The casts that bring the operands of a matrix product into 8 bits, or 4: passes over 16-bit
+// tensors that cost memory traffic and launches; which of them a framework runs, and which it has
+// fused into the kernel before.
 //
 // Hopper multiplies 8-bit matrices in one orientation only (both operands with k innermost), so the
 // input- and weight-gradient products read transposed copies. Scales of rows are those of rows of
@@ -58,11 +58,11 @@ bool scales_in_tensor_cores(const ModelOp& op, const Execution& execution, const
 // Transformer Engine's attention in 8 bits, of layers whose linears are not left in 16.
 bool attends_in_eight_bits(const Execution& execution, const Layout& layout);
 
-// What attention in 8 bits casts beside its kernels, in bytes per element: of the queries, keys and
-// values before the forward pass, of its output behind; and backward of the output's gradient
-// before, of the gradients of queries, keys and values behind. Delayed scaling: casts of known
-// scale, and from 8 bits back to 16. Scales of tensors as they are: their maxima before, and the
-// kernels write 16 bits. MXFP8: both orders, likewise. (Transformer Engine at d0067d0d,
+// AttentionCasts: the casts of attention in 8 bits beside its kernels, in bytes per element.
+// Forward: of the queries, keys and values before, of its output behind. Backward: of the output's
+// gradient before, of the gradients of queries, keys and values behind. Delayed scaling: casts of
+// known scale, and from 8 bits back to 16. Scales of tensors as they are: their maxima before, and
+// the kernels write 16 bits. MXFP8: both orders, likewise. (Transformer Engine at d0067d0d,
 // pytorch/attention/dot_product_attention/backends.py, FusedAttnFunc.)
 struct AttentionCasts {
   double inputs = 0, output = 0, output_gradient = 0, input_gradients = 0;
@@ -97,7 +97,7 @@ EightBitCasts eight_bit_casts(const Execution& execution, const ModelOp& op, con
 // README.md): as many.
 inline constexpr double dispatched_element = 1 + 1.0 / 32;
 
-// Of an input in 16 bits that is made again for the weight gradient: the cast along its columns
+// The cast of an input in 16 bits that is made again for the weight gradient, along its columns
 // (Megatron-LM, core/extensions/transformer_engine.py, set_save_original_input).
 CastPass cast_of_input_again(EightBit software, DType compute);
 

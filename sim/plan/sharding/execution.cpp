@@ -77,7 +77,7 @@ bool casts_each_expert(const Region& region, const ModelOp& op) {
          format_of(op, *region.layout) == DType::fp8;
 }
 
-// Of the experts behind the first one: kernels of a loop in C++.
+// Launches for the experts behind the first one: kernels of a loop in C++.
 int launches_in_loop(int launches, std::int64_t experts) {
   return experts > 1 ? launches_of_plain(launches * static_cast<int>(experts - 1)) : 0;
 }
@@ -193,7 +193,7 @@ void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharde
   for (std::size_t i = 0; i < shares.size(); ++i) {
     ShardedOp& op = sharded.ops[i];
     const bool linear = op.op->kind == ModelOpKind::linear;
-    // What all-to-alls and reduce-scatters brought (torchtitan,
+    // The outputs of all-to-alls and reduce-scatters are kept (torchtitan,
     // distributed/activation_checkpoint.py).
     if (op.experts && region.layout->expert_parallel > 1) {
       const bool dispatch = op.op->kind == ModelOpKind::dispatch;

@@ -22,7 +22,7 @@ double mean_of(const Row& row) {
   return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(row.size());
 }
 
-// Of mean 1.
+// The row, scaled to a mean of 1.
 Row scaled(Row row) {
   const double mean = mean_of(row);
   for (double& value : row)

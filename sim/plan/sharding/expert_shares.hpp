@@ -1,6 +1,6 @@
-// What a layout's distribution of tokens over experts comes to (Layout::expert_load,
-// expert_load_cv, expert_imbalance, expert_capacity): the share of the fullest rank, of which the
-// others wait; that of the rank which holds most; what is dropped; how its experts differ.
+// Shares that follow from a layout's distribution of tokens over experts (Layout::expert_load,
+// expert_load_cv, expert_imbalance, expert_capacity): the share of the fullest rank, for which the
+// others wait; that of the rank which holds most; the dropped tokens; how a rank's experts differ.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace sim {
 
-// Of a rank, over the even share.
+// RankShare is the load of a rank over the even share.
 struct RankShare {
   double come = 1;                             // choices that come to it
   std::array<double, routed_blocks> blocks{};  // ExpertRouting::of_blocks; 0: as `come`

@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-// Of the tokens that a rank holds, one for each choice.
+// Choices of the tokens that a rank holds.
 std::int64_t choices_held(const Region& region, const ModelOp& op) {
   return region.sequence_tokens * op.per_token;
 }
@@ -218,7 +218,7 @@ void shard_exchange(const Region& region, const ModelOp& op, ShardedOp& to) {
   exchange.permute = exchange.unpermute =
       pass(all_to_all ? own + exchange.sent : exchange.whole + exchange.came);
   if (layout.eight_bit_dispatch) {
-    // What comes in 8 bits is copied so; before, a pass casts the rank's own tokens.
+    // Tokens that come in 8 bits are copied so; before, a pass casts the rank's own tokens.
     const double element = dispatched_element / region.element;
     const double moved = element * static_cast<double>((exchange.whole + exchange.came).count()) +
                          (1 + element) * static_cast<double>(own.count());

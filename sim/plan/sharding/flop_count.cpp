@@ -16,7 +16,8 @@ struct BlockFlops {  // of one sequence
   double attention = 0;  // the part of `forward` that is the attention core
 };
 
-// Of a sequence: the indexer's scores of all pairs, and attention of each query to what it chooses.
+// FLOPs for one sequence: the indexer's scores of all pairs, and attention of each query to the
+// keys that it chooses.
 double sparse_flops(const TransformerShape& shape, const ModelOp& op, const Layout& layout,
                     bool half) {
   const auto tokens = static_cast<double>(layout.sequence_length);
@@ -42,7 +43,7 @@ double product_flops(const ModelOp& op, double tokens) {
   return 2.0 * tokens * static_cast<double>(op.in_features) * static_cast<double>(op.out_features);
 }
 
-// Of frozen weights the gradient of the input alone, and adapters beside them.
+// Frozen weights have a gradient of the input alone; adapters beside them are trained.
 void train_adapters(const Model& model, const Block& block, const ModelOp& op, const Layout& layout,
                     double tokens, BlockFlops& flops) {
   if (!layout.trains_adapters()) return;
@@ -99,7 +100,7 @@ double run_again(const Model& model, const Block& layer, const Layout& layout, d
   return sum;
 }
 
-// Of the product at which a full recomputation ends, for a sequence.
+// FLOPs for a sequence of the product at which a full recomputation ends.
 double not_run_again(const Model& model, const Block& layer, const Layout& layout, double tokens) {
   const std::size_t end = operators_run_again(layer, model.execution, layout);
   if (end == layer.ops.size() || layer.ops[end].kind != ModelOpKind::linear) return 0;

@@ -19,8 +19,8 @@ enum class AttentionCount : std::uint8_t {
   causal_half,  // half of it where the mask is causal
 };
 
-// Of sequences of a data set (Layout::has_lengths) model FLOPs are those of its tokens, hardware
-// FLOPs with those of padding. `loads`: batch_loads(), where they are known.
+// For sequences of a data set (Layout::has_lengths), model FLOPs are those of its tokens; hardware
+// FLOPs include padding. `loads`: batch_loads(), where they are known.
 Flops model_flops(const Model& model, const Layout& layout, AttentionCount count,
                   const BatchLoads* loads = nullptr);
 Flops hardware_flops(const Model& model, const Layout& layout, AttentionCount count,

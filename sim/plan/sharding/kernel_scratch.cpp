@@ -1,4 +1,4 @@
-// What eager kernels take on their way (scratch.hpp), by operator.
+// Scratch memory of eager kernels (scratch.hpp), by operator.
 #include "sim/plan/sharding/parts.hpp"
 
 namespace sim {

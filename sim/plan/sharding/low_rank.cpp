@@ -87,8 +87,8 @@ void scale_by_magnitudes(const Region& region, const ShardedOp& to, int apart,
   adapter.parameters += out;
 }
 
-// Of a column-split linear each tensor rank has a part of A's outputs, of a row-split one a part of
-// its inputs; of B always a part of the outputs.
+// Tensor parallelism of an adapter: of a column-split linear each tensor rank has a part of A's
+// outputs; of a row-split one a part of A's inputs. It always has a part of B's outputs.
 // `apart`: linears that are one here, each with an adapter of its own (Hugging Face PEFT,
 // tuners/lora/layer.py, Linear.forward).
 AdapterKernels adapter_of(const Region& region, const ShardedOp& to, int apart) {

@@ -24,7 +24,7 @@ std::int64_t adapter_parameters(const Model& model, const Block& block, const Mo
                                 const Layout& layout);
 std::int64_t adapter_parameters(const Model& model, const Layout& layout);
 
-// What a frozen operator does without, and the adapter of a linear.
+// Freezes an operator: takes away what it then does without, and gives a linear its adapter.
 // REQUIRES: Layout::trains_adapters().
 void freeze(const Region& region, const Block& block, ShardedOp& to);
 

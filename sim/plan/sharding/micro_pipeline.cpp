@@ -52,8 +52,9 @@ std::vector<Kernel> apart_or_whole(const std::vector<Kernel>& apart, const Kerne
   return apart.empty() ? std::vector{whole} : apart;
 }
 
-// What was gathered has slice after slice, each of all sequences, and the weight gradient wants the
-// tokens of both its operands in one order: a copy, but for 8 bits, whose transposition does both.
+// The gathered tensor has slice after slice, each of all sequences. The weight gradient needs the
+// tokens of both its operands in one order: this takes a copy, but not in 8 bits, where the
+// transposition does both.
 bool copies_gathered(const Region& region, const ShardedOp& op) {
   return region.layout->micro_batch > 1 && !op.gathers_quantized();
 }

@@ -25,7 +25,8 @@ struct Region {
   int tensor = 1;
   int element = 2;           // bytes of an activation
   std::int64_t experts = 1;  // that a rank holds: matrices of one product
-  // Of a mixture of experts; `share` is that of the rank that paces, or of the one that holds most.
+  // Shares of a mixture of experts; `share` is that of the rank that paces, or of the one that
+  // holds most.
   const ExpertShares* shares = nullptr;
   const RankShare* share = nullptr;
   std::int64_t row = 0;  // tokens of a sequence of the micro-batch, of all context ranks
@@ -66,9 +67,9 @@ struct Product {
 };
 Kernel gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 Bytes operands_of(const Kernel& product);
-// Of a product: `result` as it was given.
+// Bytes of a product's result: `result` as it was given.
 Bytes result_of(const Kernel& product);
-// One that gives gradients.
+// A product that gives gradients.
 Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int64_t batch = 1);
 
 // sharding_execution.cpp
@@ -76,8 +77,8 @@ Kernel gradient_gemm(DType dtype, const Product& product, Bytes result, std::int
 // forward product are its columns, those of its input gradient its depth, of its weight gradient
 // its rows.
 enum class Along : std::uint8_t { rows, columns, depth };
-// Of products that share an input and stand as one in `whole`, of `all` output features in the
-// model: those with these of them.
+// Kernels of the products that share an input and stand as one in `whole`; `widths`: the output
+// features of each, out of `all` in the model.
 std::vector<Kernel> products_apart(const Kernel& whole, Along along,
                                    const std::vector<std::int64_t>& widths, std::int64_t all);
 
@@ -117,7 +118,7 @@ void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to);
 Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part);
 // The indexer, which is whole on every tensor rank.
 void shard_indexer(const Region& region, ShardedOp& to);
-// What of it comes from all context ranks.
+// Messages of sparse attention from all context ranks.
 ContextAttention sparse_context(const Region& region);
 
 // Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
@@ -126,7 +127,7 @@ ContextAttention sparse_context(const Region& region);
 bool copies_attention(const Region& region);
 
 // sharding_experts.cpp
-// What an expert's operators see: the tokens that come to a rank.
+// The region of an expert's operators: the tokens that come to a rank.
 Region region_of_experts(const Region& region, const ModelOp& op);
 // Gives a product of all experts of a rank the rows that each of them has.
 void spread_rows(const Region& region, Kernel& product);
@@ -142,10 +143,10 @@ void shard_ways(const Region& region, ShardedOp& to);
 void shard_scratch(const Region& region, const ModelOp& op, ShardedOp& to);
 
 // sharding_execution.cpp
-// What is not multiplied in 8 bits beside products that are.
+// The format of a product. Some operators are not multiplied in 8 bits beside others that are.
 DType product_dtype(const Region& region, const ModelOp& op);
 DType weight_gradient_dtype(const Region& region, const ModelOp& op);
-// What casts the operands of a linear whose forward product is `forward`.
+// Adds the casts of the operands of a linear whose forward product is `forward`.
 void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to);
 // Execution::operation_fuser: casts that the activation of an MLP makes.
@@ -153,8 +154,8 @@ void fuse_activations(const Region& region, ShardedBlock& sharded);
 // A linear whose input is made again in 16 bits: it casts that for its weight gradient, and would
 // have kept it so.
 void cast_input_again(const Region& region, ShardedOp& to);
-// What of an operator runs again, and how much of its output was kept (Recompute::operators). A
-// kernel without work stands for what was kept whole.
+// Sets the part of an operator that runs again, and how much of its output was kept
+// (Recompute::operators). A kernel without work stands for an output that was kept whole.
 void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded);
 // Products that share their input are kernels apart, and each writes an input gradient. These are
 // added up by the kernel behind, be it a norm or the copy of shard_reorders, which reads them all;
@@ -168,7 +169,7 @@ void rescale_gradients(const Region& region, const Block& block, std::size_t i, 
 // A slice of the rank's own tokens: read, and written where the others read it; `bytes` of each
 // element in all.
 Kernel place(const Region& region, const ModelOp& op, std::int64_t features, double bytes);
-// Of an output's gradient in 8 bits, gathered, for the weight gradient.
+// The transposition of an output's gradient, gathered in 8 bits, for the weight gradient.
 Kernel gathered_transpose(const Region& region, const ModelOp& op);
 // The products of a linear in parts.
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to);

@@ -49,7 +49,7 @@ int producer(const Block& block, int i) {
   return hands_on ? producer(block, before) : before;
 }
 
-// Of those of which the backward pass reads the input.
+// Whether the backward pass of an operator reads its input.
 bool keeps_input(const ModelOp& op) {
   return op.kind == ModelOpKind::linear || op.kind == ModelOpKind::router ||
          op.kind == ModelOpKind::attention;

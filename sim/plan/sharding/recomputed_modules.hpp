@@ -28,15 +28,15 @@ struct RecomputedModule {
   std::vector<std::uint32_t> ops;  // that run again, in order
   std::uint32_t before = 0;        // its backward pass is the first behind them
   bool discards_output = false;
-  // What its operators keep is as ever, so that they run again from it; else they keep nothing, and
-  // the module the inputs that come from outside.
+  // Its operators keep the same as without recomputation, so that they run again from it. Else they
+  // keep nothing, and the module keeps the inputs that come from outside.
   bool keeps_inside = false;
 };
 
 struct RecomputedModules {
   static constexpr int none = -1;
   std::vector<RecomputedModule> modules;
-  // Of each operator: the module that it runs again in, and the one that makes its input again.
+  // For each operator: the module that it runs again in, and the one that makes its input again.
   std::vector<int> runs_in, input_from;
   bool exist() const { return !modules.empty(); }
   // Operator i keeps nothing of its own, as it runs again; it is the first that does, or the first

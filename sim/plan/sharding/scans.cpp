@@ -7,10 +7,11 @@
 namespace sim {
 namespace {
 
-// What all heads of a group share is sent as often as there are context ranks for a group. Before
-// an exchange a tensor is copied rank after rank; behind, what came is put together, and the ranks'
-// two chunks of the sequence, which balance attention, are put in order (torch.cat,
-// _undo_attention_load_balancing). Of what the scan makes the second copy alone.
+// The features that all heads of a group share are sent as often as there are context ranks for a
+// group. Before an exchange a tensor is copied rank after rank. Behind it, the parts that came are
+// put together, and the ranks' two chunks of the sequence, which balance attention, are put in
+// order (torch.cat, _undo_attention_load_balancing). The output of the scan has the second copy
+// alone.
 ContextAttention scan_exchange(const Region& region, const ModelOp& op) {
   const std::int64_t ranks = region.layout->context_parallel;
   const std::int64_t groups = std::max<std::int64_t>(1, op.scan->groups / region.tensor);
@@ -40,16 +41,17 @@ void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (region.layout->context_parallel > 1) to.context = scan_exchange(region, op);
 }
 
-// Of s tokens a query at i sees min(i, k): of all pairs under the mask the share of a window.
+// Among s tokens a query at i sees min(i, k): the share of a window in all pairs under the mask.
 // Attention works on the narrow vectors, which all heads share (arXiv:2512.02556, section 2.1:
 // "implemented in the MQA mode of MLA"): queries and keys of rank + rotary features, values of
 // rank. Backward it computes the scores again. The indexer scores all pairs before the choice; its
-// own loss compares what is chosen with the scores of all heads, which are computed once more, and
-// its backward pass multiplies what is chosen twice. Its scores are written in fp32, and read by
-// the choice. What queries gather again from the cache is not counted.
+// own loss compares the chosen pairs with the scores of all heads, which are computed once more,
+// and its backward pass multiplies the chosen pairs twice. Its scores are written in fp32, and read
+// by the choice. Repeated gathers from the cache by queries are not counted.
 //
-// Context ranks have queries of their own, in chunks that balance the mask, and all keys: what came
-// is put into the order of the sequence (Megatron-LM at d98e8a64, dsa.py, kv_reorder_idx).
+// Context ranks have queries of their own, in chunks that balance the mask, and all keys: the keys
+// that came are put into the order of the sequence (Megatron-LM at d98e8a64, dsa.py,
+// kv_reorder_idx).
 Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, AttentionPart part) {
   const TransformerShape& shape = *region.model->shape;
   const Layout& layout = *region.layout;

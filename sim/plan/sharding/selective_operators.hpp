@@ -28,11 +28,11 @@ std::vector<std::int64_t> products_of(const Block& layer, std::size_t linear,
 // Whether recomputation by operators keeps outputs as tensors of their own.
 bool keeps_tensors(const Execution& execution, const Layout& layout);
 
-// Of each operator of `layer`: output features of the products that run again.
+// For each operator of `layer`: output features of the products that run again.
 std::vector<std::vector<std::int64_t>> products_run_again(const Block& layer, const Model& model,
                                                           const Layout& layout);
 
-// Of each operator of `layer`: the share of its forward pass that runs again.
+// For each operator of `layer`: the share of its forward pass that runs again.
 std::vector<double> shares_run_again(const Block& layer, const Model& model, const Layout& layout);
 
 // Recomputation of a layer: the operators, from the first on, that run again. All of them, but for

@@ -367,7 +367,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     if (casts.saved_element > 0)
       to.saved = bytes_from(static_cast<double>(kept) * casts.saved_element);
   }
-  // What clamps have made comes again with the activation; what they read is kept.
+  // The outputs of clamps come again with the activation; their inputs are kept.
   if (region.layout->recomputes(RecomputeModule::moe_act) && copies_offset(*region.model, op))
     to.saved = std::min(to.saved, to.input);
   if (op.function == Function::rotary && region.model->execution.copies_attention) {
@@ -450,7 +450,7 @@ ShardedOp shard_held(Region region, const Block& block, const ModelOp& op) {
 
 namespace {
 
-// Of operators that have those of an earlier one: they are there, cast and summed, once.
+// Operators that have the parameters of an earlier one: these are there, cast and summed, once.
 void share_parameters(ShardedBlock& sharded) {
   for (ShardedOp& op : sharded.ops) {
     if (op.op->shares_with < 0) continue;

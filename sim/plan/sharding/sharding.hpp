@@ -47,7 +47,7 @@ struct ExpertExchange {
   Bytes sent{};      // tokens that a rank holds, one for each choice
   Bytes came{};      // those that have chosen an expert of the rank's, of the fullest rank
   Bytes gathered{};  // over the ranks that share the features of an expert
-  // Of the choices, which go with the tokens, and as the tokens in these places.
+  // Weights of the choices, which go with the tokens: where the tokens are sent, came, gathered.
   Bytes weights{}, weights_came{}, weights_gathered{};
   Kernel permute, unpermute;  // between a token and one for each choice
   // Other dispatchers than alltoall: the tokens that are on the rank before they are copied for
@@ -129,11 +129,11 @@ struct ShardedOp {
   // output features, and `input_gradient` by slices of tokens.
   std::optional<Kernel> forward_part, gradient_part;
   int forward_parts = 1;
-  // What puts a rank's own slice of a gradient, or of the saved input, where others read it; and
+  // Copies of a rank's own slice of a gradient, or of the saved input, to where others read it; and
   // the transposition of the gradient, when all of it is there.
   std::optional<Kernel> place_gradient, place_saved, transpose_gradient;
   std::optional<SlicedPass> sliced_forward, sliced_again, sliced_gradient;
-  // Of a rank's own tokens: what is gathered before a column, scattered behind a row.
+  // Bytes of a rank's own tokens: gathered before a column, scattered behind a row.
   Bytes slice() const { return gathers_input ? input : output; }
   std::optional<ContextAttention> context;
   std::optional<OperatorTapes> whole;  // in place of its kernels
@@ -166,18 +166,18 @@ struct ShardedOp {
   Bytes whole_input{};         // gathered over the tensor group: all tokens
   Bytes whole_output{};
   Bytes gathered_output{};  // of every tensor rank
-  // Of what an indexer reads beside: gathered over the tensor ranks; summed over them, in fp32.
+  // Further inputs of an indexer: gathered over the tensor ranks; summed over them, in fp32.
   Bytes gathered_beside{}, summed_beside{};
   Bytes saved{};             // kept for the backward pass, without attention_saved
   Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
   Bytes attention_saved{};   // what selective recomputation drops
-  // Of eager kernels, and of the gather of all logits.
+  // Scratch memory of eager kernels, and of the gather of all logits.
   Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;         // elements held by a tensor rank
   std::int64_t frozen_parameters = 0;  // beside `parameters`: held, and not trained
   std::optional<LowRankAdapter> adapter;
   std::int64_t tied_parameters = 0;  // table shared with the embedding: held if that is elsewhere
-  // Of `parameters`, those whose gradient each tensor rank has only in part: it is summed once.
+  // Those among `parameters` whose gradient each tensor rank has only in part: it is summed once.
   std::int64_t tensor_summed = 0;
 };
 

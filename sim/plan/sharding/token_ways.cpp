@@ -108,7 +108,7 @@ class WayWriter {
             .blocks = layout_.sms_of_dispatch(),
             .routing = sent_.routing};
   }
-  // What brings the tokens to the experts.
+  // The collective that brings the tokens to the experts.
   Collective tokens() const {
     const DType dtype = layout_.activation_dtype;
     if (at_origin_) return all_to_all(dtype, held_.came);

@@ -11,7 +11,8 @@
 
 namespace sim {
 
-// What such files leave out, and how rates follow from what they say.
+// ImportDefaults: figures that such files leave out, and how rates follow from those that they
+// state.
 struct ImportDefaults {
   Generation generation = Generation::hopper;  // NVLink rate per link, NCCL's table
   int nvlinks = 0;            // links of each GPU to an NVSwitch where the file names none; 0: none

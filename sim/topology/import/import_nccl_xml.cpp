@@ -212,7 +212,8 @@ class XmlImport {
     }
   }
 
-  // What carries no traffic: an NVSwitch (0x0680, reached over nvlink elements), storage.
+  // Leaves out parts that carry no traffic: an NVSwitch (0x0680, reached over nvlink elements),
+  // storage.
   void leave_out(const pugi::xml_node& pci, std::string_view kind) {
     if (kind.starts_with("0x12"))
       fail(pci,
@@ -314,7 +315,7 @@ class XmlImport {
       if (std::string_view(net.attribute("gdr").value()) == "0")
         without_gdr_.push_back(node_.nics.size());
       port.capacity = gigabytes(megabits / 8000);
-      // Of a whole message, so half on each side.
+      // The latency is of a whole message, so half on each side.
       const double latency = number(net, "latency", 0, 1e6);
       if (latency < 0) fail(net, named(net) + "latency is below 0");
       if (latency > 0) port.latency = duration_from_seconds(latency * 0.5e-6);

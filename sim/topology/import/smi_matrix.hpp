@@ -25,7 +25,7 @@ struct SmiMatrix {
   std::vector<SmiToken> devices{};  // GPUs first
   std::size_t gpus = 0;
   std::vector<SmiCell> cells{};  // row by row
-  // Of each device: NUMA and CPU affinity where they are told.
+  // For each device: NUMA and CPU affinity where they are told.
   std::vector<std::optional<NumberRanges>> numa{}, cpus{};
   bool grace = false;                // GPUs whose memory is a NUMA node
   std::vector<std::string> notes{};  // what was left out, one sentence each

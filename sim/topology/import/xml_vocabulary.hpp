@@ -1,5 +1,5 @@
-// What an NCCL topology XML may hold, as NCCL 2.30 (src/graph/xml.cc, topo.cc at 5067397) and RCCL
-// (src/graph/topo.cc at 0cbce2a) read and write it: everything else is reported.
+// Elements and attributes of an NCCL topology XML that NCCL 2.30 (src/graph/xml.cc, topo.cc at
+// 5067397) and RCCL (src/graph/topo.cc at 0cbce2a) read and write: everything else is reported.
 #pragma once
 
 #include <pugixml.hpp>

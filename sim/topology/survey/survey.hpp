@@ -47,7 +47,7 @@ std::vector<FabricSurvey> survey_fabric(std::string_view text, const std::string
 // Reads at most 64 MiB.
 std::vector<FabricSurvey> survey_fabric_file(const std::string& path);
 
-// What a fabric holds, and the lines of a cluster file for it, or why there are none.
+// Describes a fabric, with the lines of a cluster file for it, or why there are none.
 std::string describe(const FabricSurvey& survey);
 
 std::vector<FabricSurvey> survey_ibnetdiscover(std::string_view text, const std::string& name);
