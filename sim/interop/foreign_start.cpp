@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/interop/bridge_launch.hpp"
+#include "sim/interop/bridge/bridge_launch.hpp"
 #include "sim/interop/hub_models.hpp"
 
 namespace sim {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 
 namespace sim {
 

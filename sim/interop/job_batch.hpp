@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 
 namespace sim {
 

@@ -13,7 +13,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/engine/device_spread.hpp"
 #include "sim/interop/job_importers.hpp"
-#include "sim/interop/mlperf.hpp"
+#include "sim/interop/megatron/mlperf.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/machine_checks.hpp"
 #include "sim/scenario/node_use.hpp"

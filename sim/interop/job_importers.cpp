@@ -8,14 +8,14 @@
 #include "sim/config/input_log.hpp"
 #include "sim/config/primus_yaml.hpp"
 #include "sim/config/reader.hpp"
-#include "sim/interop/bridge_launch.hpp"
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_launch.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/foreign_start.hpp"
-#include "sim/interop/mlperf.hpp"
-#include "sim/interop/torchtitan_launch.hpp"
-#include "sim/interop/torchtitan_registry.hpp"
-#include "sim/interop/trainer_job.hpp"
-#include "sim/interop/trainer_launch.hpp"
+#include "sim/interop/megatron/mlperf.hpp"
+#include "sim/interop/torchtitan/torchtitan_launch.hpp"
+#include "sim/interop/torchtitan/torchtitan_registry.hpp"
+#include "sim/interop/trainers/trainer_job.hpp"
+#include "sim/interop/trainers/trainer_launch.hpp"
 
 namespace sim {
 namespace {

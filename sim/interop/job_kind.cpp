@@ -8,7 +8,7 @@
 #include "sim/config/primus_yaml.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/foreign_start.hpp"
-#include "sim/interop/torchtitan_registry.hpp"
+#include "sim/interop/torchtitan/torchtitan_registry.hpp"
 
 namespace sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 
 namespace sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 #include "sim/interop/verdicts.hpp"
 
 namespace sim {

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "sim/config/foreign_format.hpp"
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/job_kind.hpp"
-#include "sim/interop/mlperf.hpp"
+#include "sim/interop/megatron/mlperf.hpp"
 
 namespace sim {
 namespace {

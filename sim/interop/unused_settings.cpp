@@ -1,6 +1,6 @@
 // Settings that mean something beside another one alone. Where that is off no step depends on them:
 // they are listed, not read.
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 
 namespace sim {
 void list_unused_settings(const MegatronConfig& config, Imported& result) {

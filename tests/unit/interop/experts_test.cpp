@@ -5,7 +5,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
-#include "sim/interop/megatron_experts.hpp"
+#include "sim/interop/megatron/megatron_experts.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"

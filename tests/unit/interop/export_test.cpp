@@ -2,7 +2,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 

@@ -1,6 +1,6 @@
 // Adapters, NVFP4, layers in 16 bits and windows of attention, in files of Megatron-LM and
 // Megatron-Bridge.
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/scenario.hpp"

@@ -1,5 +1,5 @@
 // Variables of NVIDIA's config_*.sh in MLPerf Training.
-#include "sim/interop/mlperf.hpp"
+#include "sim/interop/megatron/mlperf.hpp"
 
 #include "sim/interop/job_file.hpp"
 #include "tests/catch.hpp"

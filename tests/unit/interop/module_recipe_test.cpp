@@ -1,11 +1,11 @@
 // Formats by module in files of Megatron-LM and Megatron-Bridge. All inputs are written for these
 // tests.
-#include "sim/interop/module_recipe.hpp"
+#include "sim/interop/bridge/module_recipe.hpp"
 
 #include <filesystem>
 #include <fstream>
 
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/formats.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "tests/catch.hpp"

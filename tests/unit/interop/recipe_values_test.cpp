@@ -1,5 +1,5 @@
 // Values of recipes that a reader can evaluate only in part: read, or refused with the place.
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/interop/imports.hpp"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "sim/interop/job_kind.hpp"
-#include "sim/interop/mlperf.hpp"
+#include "sim/interop/megatron/mlperf.hpp"
 #include "sim/interop/try_recipes.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"

@@ -1,8 +1,8 @@
 // Mixtures of experts in torchtitan's files: TOML to v0.2, Python since.
 #include <algorithm>
 
-#include "sim/interop/torchtitan.hpp"
-#include "sim/interop/torchtitan_registry.hpp"
+#include "sim/interop/torchtitan/torchtitan.hpp"
+#include "sim/interop/torchtitan/torchtitan_registry.hpp"
 #include "sim/model/model.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"

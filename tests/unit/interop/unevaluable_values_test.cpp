@@ -5,9 +5,9 @@
 #include <set>
 
 #include "sim/config/input_log.hpp"
-#include "sim/interop/bridge_recipe.hpp"
+#include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/handover.hpp"
-#include "sim/interop/megatron_config.hpp"
+#include "sim/interop/megatron/megatron_config.hpp"
 #include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
