@@ -69,7 +69,10 @@ void set_master(World& world, const std::string& text) {
   if (colon == std::string::npos || (bracket != std::string::npos && colon < bracket))
     refuse(fmt::format("--master is \"{}\": ADDRESS:PORT is wanted", text));
   std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.starts_with('[') && host.ends_with(']'))
+    host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != std::string::npos)  // whose last group would be the port
+    refuse(fmt::format("--master is \"{}\": an IPv6 address stands in brackets: [::1]:1234", text));
   if (host.empty()) refuse(fmt::format("--master is \"{}\": ADDRESS:PORT is wanted", text));
   world.master_address = host;
   world.master_port = number("the port of --master", text.substr(colon + 1), 1, 65535);

@@ -66,6 +66,11 @@ TEST_CASE("Every view is written as PNG and SVG, tables as CSV too; other ending
     }
   }
   CHECK(write_view(*window->view("operators"), folder.filePath("a.csv")).isEmpty());
+  for (const char* name : {"full.png", "full.svg", "full.csv"}) {
+    const QString path = folder.filePath(name);
+    REQUIRE(QFile::link("/dev/full", path));
+    CHECK(write_view(*window->view("operators"), path).contains("No space left on device"));
+  }
   CHECK(write_view(*window->view("timeline"), folder.filePath("a.csv")).contains("only tables"));
   CHECK(write_view(*window->view("timeline"), folder.filePath("a.bmp")).contains(".png"));
 }

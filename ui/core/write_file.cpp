@@ -1,14 +1,20 @@
 #include "ui/core/write_file.hpp"
 
-#include <QSaveFile>
+#include <exception>
+
+#include "sim/base/complete_file.hpp"
 
 namespace ui {
 
 QString write_file(const QString& path, const QByteArray& content) {
-  QSaveFile file{path};
-  if (file.open(QIODevice::WriteOnly) && file.write(content) == content.size() && file.commit())
+  try {
+    sim::CompleteFile file{path.toStdString()};
+    file.write({content.constData(), static_cast<std::size_t>(content.size())});
+    file.commit();
     return {};
-  return path + ": " + file.errorString();
+  } catch (const std::exception& error) {
+    return QString::fromStdString(error.what());
+  }
 }
 
 }  // namespace ui

@@ -1,5 +1,6 @@
 #include "ui/window/export_view.hpp"
 
+#include <QBuffer>
 #include <QPainter>
 #include <QPixmap>
 #include <QSvgGenerator>
@@ -12,16 +13,24 @@ namespace ui {
 namespace {
 
 QString write_svg(QWidget& view, const QString& path) {
+  QBuffer picture;
   QSvgGenerator generator;
-  generator.setFileName(path);
+  generator.setOutputDevice(&picture);
   generator.setSize(view.size());
   generator.setViewBox(QRect{QPoint{}, view.size()});
   generator.setTitle(view.accessibleName());
   QPainter painter;
-  if (!painter.begin(&generator)) return path + ": cannot be written";
+  painter.begin(&generator);
   view.render(&painter);
   painter.end();
-  return {};
+  return write_file(path, picture.data());
+}
+
+QString write_png(QWidget& view, const QString& path) {
+  QBuffer picture;
+  picture.open(QIODevice::WriteOnly);
+  view.grab().save(&picture, "PNG");
+  return write_file(path, picture.data());
 }
 
 QString write_csv(const QWidget& view, const QString& path) {
@@ -46,7 +55,7 @@ QString write_view(QWidget& view, const QString& path) {
   if (path.endsWith(".csv", Qt::CaseInsensitive)) return write_csv(view, path);
   if (!path.endsWith(".png", Qt::CaseInsensitive))
     return path + ": a view is written as .png, .svg or, of a table, .csv";
-  return view.grab().save(path) ? QString{} : path + ": cannot be written";
+  return write_png(view, path);
 }
 
 }  // namespace ui

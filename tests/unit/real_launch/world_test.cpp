@@ -140,6 +140,13 @@ TEST_CASE("the command line goes before torchrun, torchrun before mpirun, mpirun
   REQUIRE(join(with(open_mpi, slurm))->source == "Open MPI");
 }
 
+TEST_CASE("--master is a name, an IPv4 or an IPv6 address, with a port", "[launch]") {
+  const auto v6 = join({}, {.rank = 0, .world_size = 2, .master = "[2001:db8::7]:4711"});
+  CHECK(v6->master_address == "2001:db8::7");
+  CHECK(v6->master_port == 4711);
+  CHECK(join({}, {.rank = 0, .world_size = 2, .master = "node1:4711"})->master_address == "node1");
+}
+
 TEST_CASE("variables that do not fit together are named", "[launch]") {
   REQUIRE_THROWS_WITH(join(without(torchrun, "WORLD_SIZE")), "RANK is set, but WORLD_SIZE is not");
   REQUIRE_THROWS_WITH(join(without(torchrun, "MASTER_ADDR")),
@@ -160,6 +167,10 @@ TEST_CASE("variables that do not fit together are named", "[launch]") {
                       "--rank is 2, but --world-size is 2");
   REQUIRE_THROWS_WITH(join({}, {.rank = 0, .world_size = 2, .master = "a"}),
                       "--master is \"a\": ADDRESS:PORT is wanted");
+  REQUIRE_THROWS_WITH(join({}, {.rank = 0, .world_size = 2, .master = "[::1]"}),
+                      "--master is \"[::1]\": ADDRESS:PORT is wanted");
+  REQUIRE_THROWS_WITH(join({}, {.rank = 0, .world_size = 2, .master = "fe80::1"}),
+                      "--master is \"fe80::1\": an IPv6 address stands in brackets: [::1]:1234");
   REQUIRE_THROWS_WITH(join({}, {.rank = 0, .world_size = 2, .master = "a:0"}),
                       "the port of --master is \"0\": a whole number from 1 to 65535 is wanted");
 }
