@@ -36,7 +36,7 @@ struct LogColumns {
   bool error_column = false;  // before 2.13: the largest deviation instead of a count
   std::vector<std::size_t> times{}, algs{}, buses{}, wrongs{};
 };
-// Of a header with size, time, algbw, busbw; nothing otherwise.
+// The columns of a header with size, time, algbw, busbw; nothing otherwise.
 std::optional<LogColumns> log_columns(std::string_view line);
 
 // The words of a row in `text`, from its size on, as far as they are values; empty: none begins

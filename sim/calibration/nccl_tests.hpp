@@ -24,7 +24,7 @@ struct TrayShape {
   int trays = 0;  // of a node
 };
 
-// What a log does not always say.
+// NcclTestsHints: facts that a log does not always state.
 struct NcclTestsHints {
   std::optional<std::string> collective{};  // word of CollectiveKind, or send_receive
   std::optional<int> ranks{};
