@@ -35,10 +35,10 @@ class TimeErrors {
   explicit TimeErrors(TimeErrorModel model);
   // Throws InputError.
   static TimeErrors load(const std::string& path);
-  // What is left to be unsure of, given measured runs, where forecasts have the factors that
-  // follow from them.
+  // The errors that remain, given measured runs, where forecasts have the factors that follow from
+  // them.
   TimeErrors anchored(const Anchor& anchor) const;
-  // On the parts of a step of `job` on so many GPUs: what the runs say, on the average.
+  // Factors on the parts of a step of `job` on so many GPUs, by the runs on the average.
   TimeFactors factors(const std::string& job, int gpus) const;
 
   const TimeErrorModel& model() const { return model_; }
@@ -56,8 +56,8 @@ class TimeErrors {
                        Duration time_b) const;
   // The mean of the true time over the forecast one.
   double mean_factor(const JobTraits& traits) const;
-  // What choosing each of these jobs costs on the average against the one that is truly fastest,
-  // as a share of that one's time. `jobs` and `times` in the same order.
+  // The mean cost of choosing each of these jobs instead of the one that is truly fastest, as a
+  // share of that one's time. `jobs` and `times` in the same order.
   std::vector<double> regrets(const std::vector<JobTraits>& jobs,
                               const std::vector<Duration>& times) const;
 

@@ -1,4 +1,4 @@
-// What a report says of how sure its time is.
+// TimeInterval tells how sure a report is of its time.
 #pragma once
 
 #include <array>
