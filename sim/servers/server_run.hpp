@@ -1,4 +1,4 @@
-// What a run of workers and parameter servers settles to.
+// ServerRun is the steady state of a run of workers and parameter servers.
 #pragma once
 
 #include <cstdint>
