@@ -31,8 +31,8 @@ struct ChunkOfStage {
   std::int64_t parameters = 0;  // of all chunks of the rank
 };
 
-// Of one model chunk: Megatron-LM has buckets in the first chunk of the first stage alone. With
-// Layout::buckets their size follows from the parameters (training/training.py,
+// Bucket sizes of one model chunk: Megatron-LM has buckets in the first chunk of the first stage
+// alone. With Layout::buckets their size follows from the parameters (training/training.py,
 // resolve_ddp_bucket_size, at d98e8a64).
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs, ChunkOfStage where);
 

@@ -97,8 +97,8 @@ struct Framework {
   // false: a recomputation by operators drops what eager kernels pass between them within a layer
   // and keeps what a fused one would (torchtitan, selective_ac_option "op").
   bool keeps_intermediates = true;
-  // What the host needs to issue one kernel. Absent: `host_calls` times what the device file says
-  // of one bare call.
+  // Time of the host to issue one kernel. Absent: `host_calls` times the device file's time of one
+  // bare call.
   std::optional<Duration> host_issue{};
   double host_calls = 1;
   // At which one rank's process updates an offloaded optimizer, in bytes of the host's memory.
