@@ -100,7 +100,8 @@ ncclUniqueId share_id(const Communicator& communicator, Transport& control) {
   return id;
 }
 
-// What a first use needs, kept by the thread that may stay behind in it.
+// FirstUse holds the stream and buffers of a first use, kept by the thread that may stay behind in
+// it.
 struct FirstUse {
   DeviceStream stream{DeviceStream::Priority::normal};
   DeviceMemory input, output;  // a number of each member

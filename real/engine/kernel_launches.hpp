@@ -24,7 +24,7 @@
 
 namespace real {
 
-// What is kept in fp32 whatever the format of activations.
+// Numbers that are kept in fp32 whatever the format of activations.
 inline float* floats(std::byte* memory) {
   return reinterpret_cast<float*>(memory);
 }
@@ -55,7 +55,7 @@ class KernelLaunches {
     const kernels::DropoutTable* dropout = nullptr;          // the same
     const kernels::LambTable* lamb = nullptr;                // the same
     const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
-    // Of routers that choose by their scores; null: they choose evenly.
+    // For routers that choose by their scores; null: they choose evenly.
     RoutingTables* routing = nullptr;
     const kernels::RoutedTable* routed = nullptr;
   };

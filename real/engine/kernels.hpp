@@ -54,8 +54,8 @@ struct TokenIds {
   }
 };
 
-// What changes from step to step beside them, in device memory: a captured CUDA graph reads it
-// anew.
+// AdamStep is the part of Adam's settings that changes from step to step, in device memory: a
+// captured CUDA graph reads it anew.
 struct AdamStep {
   double rate = 0;
   double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step

@@ -1,4 +1,4 @@
-// What both backends ask of an operator beside its operands.
+// Facts of an operator that both backends need beside its operands.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ inline std::int64_t written_elements(const BoundProgram& program, const BoundOp&
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
   const sim::Written written = sim::action_row(op.action).written;
   if (written == sim::Written::message) return 0;
-  // Of dropout the plan counts a mask, which the engine finds again instead of keeping it.
+  // For dropout the plan counts a mask, which the engine finds again instead of keeping it.
   if (role == sim::Role::saved && op.model_op != nullptr &&
       sim::dropout_of(*program.model, *op.model_op) > 0) {
     const sim::Kernel& kernel = *op.kernel;

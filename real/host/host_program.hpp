@@ -1,5 +1,5 @@
-// What the program of a rank needs in memory, with its operators as launches on it: of a step, and
-// of a measurement (real/calibrate).
+// HostProgram is the memory of a rank's program, with its operators as launches on it: for a step,
+// and for a measurement (real/calibrate).
 #pragma once
 
 #include <vector>

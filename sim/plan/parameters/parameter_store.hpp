@@ -120,7 +120,7 @@ std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const Paramete
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);
-// Of these, the elements that Adam updates beside Muon.
+// Elements of the shard that Adam updates beside Muon.
 std::int64_t rest_of_muon(const Bucket& bucket);
 // Whether its gradients are reduced to the rank that owns them; else every rank has all.
 bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);
