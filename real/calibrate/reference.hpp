@@ -62,7 +62,7 @@ struct ReferenceSample {
 // Collective.
 ReferenceSample sample_reference(Reference& reference, Transport& transport, int pieces);
 
-// Which of the two figures follows a measurement.
+// ReferenceKind is the one of the two figures that follows a measurement.
 enum class ReferenceKind : unsigned char { product, copy };
 
 // Takes the drift of the machine out of a measurement: mark() before it and after it, then its time

@@ -68,8 +68,9 @@ struct BoundBucket {
   // GPT-3 as nanoGPT and Megatron-LM train them: core/optimizer, no weight decay for biases and
   // one-dimensional parameters). Sorted, disjoint, never padding of the bucket.
   std::vector<OwnedRange> decayed;
-  // Whose squares this rank adds to the gradient norm: over all ranks, every parameter of the model
-  // once. Left out are copies held by other tensor, data or replica ranks or by another stage.
+  // Elements whose squares this rank adds to the gradient norm: over all ranks, every parameter of
+  // the model once. Left out are copies held by other tensor, data or replica ranks or by another
+  // stage.
   std::vector<OwnedRange> counted;
   std::vector<BoundTensor> tensors;  // each once; empty where the bucket is sharded
 };

@@ -62,7 +62,7 @@ struct AdamStep {
   std::int64_t number = 0;                  // of the step, from 0
 };
 
-// Which elements an operator drops (real/engine/dropout.hpp).
+// Dropout tells which elements an operator drops (real/engine/dropout.hpp).
 struct Dropout {
   double probability = 0;  // below 1; 0: none
   std::uint64_t seed = 0;

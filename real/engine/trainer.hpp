@@ -52,7 +52,7 @@ struct StepLoads {
 
 struct RankMemory {
   std::int64_t arena = 0;   // most bytes of it in use
-  std::int64_t device = 0;  // what the device holds besides
+  std::int64_t device = 0;  // bytes of the device beside them
 };
 
 class Trainer {

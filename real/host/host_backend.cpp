@@ -68,7 +68,7 @@ class HostBackend : public Backend {
   HostProgram program_;
   Communication communication_;
   StreamSchedule schedule_;
-  bool scans_ = false;                // what every operator has written
+  bool scans_ = false;                // looks for numbers that are not finite in all results
   std::optional<int> begins_, ends_;  // fragments that meet in this step (sim/plan/meeting.hpp)
   struct UnderWay {
     OpId op;

@@ -202,7 +202,7 @@ TimePoint Executor::issued_at(std::uint32_t slot, OpId op, std::int64_t issued) 
   return phase < host.phase ? TimePoint{} : host.begun + Duration{issued};
 }
 
-// Until `issued`, or a later phase of the host.
+// Waits until `issued`, or a later phase of the host.
 void Executor::wait_for_host(std::uint32_t slot, std::uint32_t stream, TimePoint issued) {
   SlotState& state = slots_[slot];
   ++hosts_[slot].waits;

@@ -19,10 +19,10 @@ struct BucketSizes {
   bool operator==(const BucketSizes&) const = default;
 };
 
-// Those of a framework.
+// Usual bucket sizes of a framework.
 BucketSizes usual_bucket_sizes(const Layout& layout, BucketRule rule);
 
-// Those of the layout; what it leaves open follows from the framework.
+// Bucket sizes of the layout; a size that it leaves open follows from the framework.
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs);
 
 struct ChunkOfStage {

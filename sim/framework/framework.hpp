@@ -101,8 +101,8 @@ struct Framework {
   // bare call.
   std::optional<Duration> host_issue{};
   double host_calls = 1;
-  // At which one rank's process updates an offloaded optimizer, in bytes of the host's memory.
-  // Zero: its share of what that memory carries.
+  // The rate at which one rank's process updates an offloaded optimizer, in bytes of the host's
+  // memory. Zero: its share of what that memory carries.
   Bandwidth host_update{};
   bool joint_gate = true;  // gated MLP: gate and up-projection as one product
   bool accuracy = false;   // the loss also takes the argmax of its logits

@@ -218,7 +218,7 @@ constexpr auto words_of(GradientCompression) {
                     Word{GradientCompression::int4, "int4"}};
 }
 
-// Those that send the signs of a momentum, behind the last backward pass.
+// Whether a scheme sends the signs of a momentum, behind the last backward pass.
 constexpr bool sends_signs(GradientCompression scheme) {
   return scheme == GradientCompression::one_bit || scheme == GradientCompression::one_bit_lamb;
 }

@@ -354,7 +354,8 @@ constexpr auto words_of(GradientBuckets) {
                     Word{GradientBuckets::sliced, "sliced"}};
 }
 
-// Whose sizes of buckets hold where a layout gives none (sim/framework/bucket_sizes.hpp).
+// BucketRule is the framework whose bucket sizes hold where a layout gives none
+// (sim/framework/bucket_sizes.hpp).
 enum class BucketRule : std::uint8_t { pytorch, torchtitan, megatron, deepspeed };
 
 // Adam. fused: one pass over memory; eager: one per arithmetic operation; deepspeed: fused between
@@ -435,7 +436,8 @@ struct Execution {
   bool waits_for_messages = false;
   bool sync_before_mlp = false;
   bool blocking_launches = false;
-  // Behind every run of the pipeline, or micro-batch without one: a clock is read there.
+  // Whether the host waits behind every run of the pipeline, or micro-batch without one: a clock is
+  // read there.
   bool waits_for_batches = false;
   // The head and the loss take tokens in chunks, whose logits alone are there at a time (Liger).
   bool chunks_logits = false;

@@ -56,8 +56,9 @@ void MaxMinSolver::freeze(const MaxMinProblem& problem, std::uint32_t activity,
   }
 }
 
-// Those that reach their cap; if none does, everything on a resource that is full at this level.
-// The set is complete before the first freeze, because freezing changes what is left.
+// Finds the activities that stop: those that reach their cap; if none does, everything on a
+// resource that is full at this level. The set is complete before the first freeze, because
+// freezing changes what is left.
 void MaxMinSolver::find_stopping(const MaxMinProblem& problem, const FlowLevel& level) {
   stopping_.clear();
   for (const std::uint32_t a : open_)

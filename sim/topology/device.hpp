@@ -109,7 +109,7 @@ struct MemoryModel {
   double optimizer = 0;
   double gemm = 0;     // a matrix product that is bound by reading its operands
   Duration fixed{};    // launch and tail of one kernel on the device
-  Bandwidth per_sm{};  // what one SM can move: fewer SMs than it takes are the bound
+  Bandwidth per_sm{};  // bandwidth of one SM: the bound where too few take part
 };
 
 // A kernel whose time was measured on the very device: it beats the formula. All that tells kernels

@@ -73,7 +73,8 @@ std::string time_error_yaml(const TimeErrorModel& model);
 
 // The shipped figures, read once; nothing where the data folder has none.
 const std::optional<TimeErrors>& shipped_time_errors();
-// Those of forecasts with an anchor, which may be null: then the shipped ones. Null without any.
+// The errors of forecasts with an anchor, which may be null: then the shipped ones. Null without
+// any.
 const TimeErrors* time_errors_of(const std::shared_ptr<const TimeErrors>& anchored);
 
 }  // namespace sim

@@ -44,7 +44,8 @@ struct LoweringContext {
   // Whether the slot under way has the last gradients of its chunk. Under a split backward pass
   // norms are ready in the backward slot and matrices later.
   bool is_last_microbatch() const;
-  // The same of what is reduced together: a step, or a run of the pipeline.
+  // Whether the slot has the last of the gradients that are reduced together: a step, or a run of
+  // the pipeline.
   bool completes_gradients() const;
   // Slots of one run of the pipeline (all runs have as many), and the place of a slot in its run.
   std::size_t run_slots() const {

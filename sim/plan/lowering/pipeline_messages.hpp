@@ -21,7 +21,7 @@ class PipelineMessages : StagePart {
 
   // Asks for what the slot under way, which begins, needs.
   void begin_slot();
-  // Before the kernels of a slot: for messages that the host waits for.
+  // Called before the kernels of a slot, for messages that the host waits for.
   void wait_for_messages();
   // The input of the slot under way; none where the model begins, or the loss.
   Value received(const Slot& slot);

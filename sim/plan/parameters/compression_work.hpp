@@ -41,7 +41,7 @@ CompressionPlan compression_plan(const Layout& layout, const CompressedBucket& b
 
 // Elements that share a scale when they are integers.
 inline constexpr std::int64_t quantization_group = 2048;
-// So many integers of `bits` with their scales, in whole words of 4 bytes.
+// Bytes of so many integers of `bits` with their scales, in whole words of 4 bytes.
 Bytes quantized_bytes(std::int64_t elements, int bits);
 // Kernels that write integers, and that write numbers from those of so many ranks (Kernel::batch).
 Kernel quantize_kernel(std::int64_t elements, int bits, int bytes_each);

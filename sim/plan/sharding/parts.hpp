@@ -111,7 +111,7 @@ void shard_context(const Region& region, ShardedOp& to);
 // sharding_scans.cpp
 // Operators that carry a state (ModelOp::scan): each context rank has all tokens of a share of
 // their heads, whatever attention does (Megatron-LM, core/ssm/mamba_context_parallel.py).
-// With the time that its chunks take in a row.
+// Gives a scan its kernels, with the time that its chunks take in a row.
 void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to);
 // Attention of queries to the keys that they have chosen (ModelOp::top_keys), with the scores by
 // which they choose.
@@ -173,7 +173,7 @@ Kernel place(const Region& region, const ModelOp& op, std::int64_t features, dou
 Kernel gathered_transpose(const Region& region, const ModelOp& op);
 // The products of a linear in parts.
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
-// Those of a layer in slices, sharding_micro_pipeline.cpp.
+// The products of a layer in slices, sharding_micro_pipeline.cpp.
 void slice_products(const Region& region, const Block& block, ShardedBlock& sharded);
 
 // sharding_execution.cpp
