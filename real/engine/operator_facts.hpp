@@ -92,9 +92,9 @@ inline bool reads_labels(const sim::Model& model) {
 }
 inline constexpr std::int32_t padding_id = 0;
 
-// The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing
-// writes the padding of a bucket: there it may hold anything. Of what a router and a dispatch keep
-// in Megatron-LM, the engine needs the softmax only.
+// The elements that mean something in an operand of `elements` that `op` writes in a role. Nothing
+// writes the padding of a bucket: there it may hold anything. The plan counts the tensors that a
+// router and a dispatch keep in Megatron-LM; the engine needs the softmax only.
 inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;

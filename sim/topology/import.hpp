@@ -31,7 +31,7 @@ struct ImportDefaults {
 };
 
 // Example rates, to look at a file without a cluster file around it: a 400 Gb/s NIC, latencies as
-// in the shipped clusters (topologies/README.md). What is used of them is told in the notes.
+// in the shipped clusters (topologies/README.md). The notes tell which of them are used.
 ImportDefaults example_defaults();
 
 struct ImportedNode {

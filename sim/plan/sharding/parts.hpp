@@ -94,9 +94,9 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
 // Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
 // its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
 // been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
-// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
-// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
-// goes with the slowest, passes over queries count whole.
+// the others. With a causal mask, the ranks before a slice's owner have half of the queries to do
+// and the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the
+// ring goes with the slowest, passes over queries count whole.
 ContextAttention context_attention(const Region& region, const ModelOp& op);
 // Transformer Engine, context_parallel.py, flash_attn_a2a_communicate: a tensor is copied before it
 // is sent and behind. Before attention, from heads of a token side by side to those of one rank
