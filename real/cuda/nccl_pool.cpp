@@ -24,7 +24,7 @@ class Patient {
     std::thread{[state = state_, device, call = std::move(call)]() mutable {
       ncclResult_t result = ncclUnhandledCudaError;
       {
-        Call own = std::move(call);  // what it holds is released before it is done
+        Call own = std::move(call);  // its resources are released before it is done
         if (cudaSetDevice(device) == cudaSuccess) result = own();
       }
       const std::lock_guard lock{state->mutex};

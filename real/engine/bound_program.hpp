@@ -89,7 +89,7 @@ struct BoundProgram {
   sim::RankId rank;
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
-  std::int64_t host_bytes = 0;  // of what is offloaded
+  std::int64_t host_bytes = 0;  // offloaded tensors
   bool host_on_disk = false;
   std::vector<BoundOp> ops;  // one per operator of the program
   std::vector<BoundBucket> buckets;

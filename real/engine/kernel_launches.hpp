@@ -44,7 +44,7 @@ class KernelLaunches {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
-    std::byte* host = nullptr;  // of what is offloaded; null: there is nothing
+    std::byte* host = nullptr;  // memory of offloaded tensors; null: there are none
     const StepMemory& memory;
     const kernels::Table& kernels;
     Attentions attentions;

@@ -205,7 +205,7 @@ void add(sim::DType dtype, std::int64_t elements, const void* a, const void* b, 
 struct Cast {
   sim::DType from = sim::DType::bf16, to = sim::DType::bf16;
   bool accumulate = false;
-  float scale = 1;  // of what is read
+  float scale = 1;  // of the input
 };
 void cast(const Cast& how, std::int64_t elements, const void* from, void* to, StreamHandle stream);
 // Within the device; nothing where both are one place.

@@ -21,7 +21,7 @@ class HostProgram {
   HostProgram& operator=(const HostProgram&) = delete;
 
   Arena& arena() { return arena_; }
-  Arena& host() { return host_; }                    // of what is offloaded
+  Arena& host() { return host_; }                    // offloaded tensors
   const Arena& scratch() const { return scratch_; }  // beside it
   const StepMemory& memory() const { return memory_; }
   // Tokens and Adam's part; sums start anew.

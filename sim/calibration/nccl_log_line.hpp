@@ -30,7 +30,7 @@ LogLine log_line(std::string_view raw);
 // more; the words repeat.
 struct LogColumns {
   std::size_t all = 0;        // columns of numbers; a time stamp at the end is not counted
-  std::size_t half = 0;       // of them in one half
+  std::size_t half = 0;       // columns in one half
   bool typed = false;         // the third column is the type of the elements
   bool redop = false;         // the fourth is the reduction
   bool error_column = false;  // before 2.13: the largest deviation instead of a count

@@ -36,7 +36,7 @@ struct NcclTestsLog {
   std::vector<MeasuredCollective> points{};  // tables in the log's order
   std::string device{};                      // as the log names it first; empty: it does not
   std::vector<std::string> versions{};       // "NCCL 2.29.3+cuda13.1"
-  std::vector<std::string> notes{};          // what was left out or assumed, and why
+  std::vector<std::string> notes{};          // parts left out or assumed, and why
 };
 
 // The better half of a row (out of place, in place) counts: NCCL users take either.

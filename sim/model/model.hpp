@@ -463,8 +463,8 @@ struct Model {
   Block input;                             // embedding; may be empty
   std::vector<Block> layers;               // one entry per layer
   Block output;                            // final norm, head, loss; may be empty
-  std::optional<TransformerShape> shape;   // what it was built from; none for a list of layers
-  std::vector<std::string> notes;          // what of its file is not in it, a line each
+  std::optional<TransformerShape> shape;   // the shape it was built from; none for a list of layers
+  std::vector<std::string> notes;          // parts of its file that it leaves out, a line each
   std::int64_t parameters() const;         // tied weights counted once
   std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
   bool has_experts() const { return shape && shape->experts.count > 0; }

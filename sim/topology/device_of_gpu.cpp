@@ -11,7 +11,7 @@ namespace sim {
 namespace {
 
 struct GpuName {
-  std::string_view driver;  // what the driver's name begins with
+  std::string_view driver;  // the begin of the driver's name
   std::string_view device;
 };
 // In the words of RunPod's list of GPU types (docs.runpod.io/references/gpu-types, 2025-04-29) and

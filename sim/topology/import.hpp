@@ -38,8 +38,8 @@ struct ImportedNode {
   NodeTemplate node{};  // without the port to the network
   std::vector<Link> nics{};
   std::string cpu_vendor{};          // "intel", "amd", "arm", or empty when the file does not say
-  std::vector<std::string> notes{};  // what was assumed or left out, one sentence each
-  std::vector<std::string> warnings{};  // what differs from a whole machine, one sentence each
+  std::vector<std::string> notes{};  // parts assumed or left out, one sentence each
+  std::vector<std::string> warnings{};  // differences from a whole machine, one sentence each
   int trays = 1;                        // hosts that share one NVLink domain
 };
 

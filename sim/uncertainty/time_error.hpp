@@ -24,7 +24,7 @@ struct TimeErrorModel {
   double multiple = 1.6;  // half its width, in standard deviations: found by leaving sets out
   SourceVector deviation = SourceVector::Zero();
   double unlike = 0;                    // of a job with a category that no row has
-  double rest = 0;                      // of what nothing explains, row by row
+  double rest = 0;                      // of the error that no effect explains, row by row
   double unmeasured = 0;                // of a device or a number format without a measured step
   std::vector<std::string> categories;  // of the rows
   int rows = 0, sets = 0;               // that it rests on

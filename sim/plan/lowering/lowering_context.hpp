@@ -10,11 +10,11 @@ namespace sim::lowering {
 
 // How the data-parallel ranks of a stage share what they hold.
 struct DataSharing {
-  int zero = 0;                        // 0 when there is nobody to share with
-  bool converts = false;               // converts_gradients()
-  bool holds = false;                  // holds_units(), of gradients;
-  bool keeps = false;                  // of gathered weights, too
-  bool each_run = false;               // what is held is reduced behind every run of the pipeline
+  int zero = 0;           // 0 when there is nobody to share with
+  bool converts = false;  // converts_gradients()
+  bool holds = false;     // holds_units(), of gradients;
+  bool keeps = false;     // of gathered weights, too
+  bool each_run = false;  // held gradients are reduced behind every run of the pipeline
   DType gradient_dtype = DType::bf16;  // summed_gradient_dtype()
   int shards = 1;                      // ranks that share one copy
   int expert_copies = 1;               // ranks with the same experts

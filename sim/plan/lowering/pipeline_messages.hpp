@@ -10,8 +10,8 @@
 namespace sim::lowering {
 
 struct Boundary {        // the tensor between two chunks
-  Bytes message{};       // what a rank sends
-  Bytes tensor{};        // what the receiver needs
+  Bytes message{};       // sent by a rank
+  Bytes tensor{};        // needed by the receiver
   bool gathers = false;  // the receiver's tensor group puts it together
 };
 

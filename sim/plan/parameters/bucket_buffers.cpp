@@ -71,7 +71,7 @@ void ParameterLayout::allocate_parameters() {
     if (bucket.keep_secondary != none)
       bucket.weight_secondary = builder_.buffer(Bytes{bucket.weight_bytes / layout_.node_ranks},
                                                 BufferCategory::weights, true);
-    if (sharing_.converts)  // what autograd adds to
+    if (sharing_.converts)  // the gradients that autograd adds to
       builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
                       BufferCategory::gradients, true);
   }

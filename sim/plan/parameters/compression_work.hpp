@@ -16,7 +16,7 @@ namespace sim::lowering {
 struct CompressedBucket {
   std::int64_t elements = 0, padded = 0;
   int ranks = 1;                      // that reduce it together
-  int inner = 0;                      // of them on a node, where there are two levels; else 0
+  int inner = 0;                      // ranks on a node, where there are two levels; else 0
   int tensors = 0;                    // one_bit_lamb: at most
   std::vector<MatrixPlace> matrices;  // power_sgd: those that are sent as factors
 };
@@ -27,7 +27,7 @@ struct CompressedExchange {
   GroupRole group = GroupRole::data;
   DType dtype = DType::fp32;
   Bytes message{};  // made by the kernel before
-  Bytes came{};     // what the kernel behind reads
+  Bytes came{};     // read by the kernel behind
 };
 
 struct CompressionPlan {
@@ -35,7 +35,7 @@ struct CompressionPlan {
   std::vector<CompressedExchange> exchanges;
   Bytes residual{};
   bool reads_gradient_again = false;  // recompress works on the gradients, too
-  bool keeps_first = false;           // what came first is read once more by `decompress`
+  bool keeps_first = false;           // `decompress` reads the first message once more
 };
 CompressionPlan compression_plan(const Layout& layout, const CompressedBucket& bucket);
 

@@ -216,7 +216,7 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const std::int64_t held = std::max<std::int64_t>(
       1, attended_sequences(region).length / region.layout->context_parallel);
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
-  ModelOp plain = op;  // what a framework adds around the attention, it adds once
+  ModelOp plain = op;  // a framework's passes around the attention are added once
   const ContextForm form = region.model->execution.context;
   const bool pytorch = form != ContextForm::transformer_engine;
   const double queries = static_cast<double>(shape.heads * shape.head_dim);

@@ -30,7 +30,7 @@ struct Region {
   const ExpertShares* shares = nullptr;
   const RankShare* share = nullptr;
   std::int64_t row = 0;  // tokens of a sequence of the micro-batch, of all context ranks
-  double attended = 0;   // of them, those of the sequence of a token; 0: as the layout says
+  double attended = 0;   // part of `row` in a token's own sequence; 0: as the layout says
   std::int64_t held() const { return row / layout->context_parallel; }
 };
 
