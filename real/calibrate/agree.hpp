@@ -1,4 +1,4 @@
-// What the ranks of a measurement tell each other: few and small messages, between the timed parts.
+// Messages between the ranks of a measurement: few and small, between the timed parts.
 #pragma once
 
 #include <span>

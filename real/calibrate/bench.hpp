@@ -1,5 +1,6 @@
-// What a backend offers to be measured by, one rank's end of it. The method (what is run, how
-// often, what becomes of the times) is in measure_*.cpp and the same for all backends.
+// Bench is the interface by which a backend is measured, one rank's end of it. The method (which
+// pieces are run, how often, and how the times are used) is in measure_*.cpp and the same for all
+// backends.
 #pragma once
 
 #include <cstdint>

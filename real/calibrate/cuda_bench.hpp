@@ -27,7 +27,7 @@ class CudaClock {
   // Returns the seconds from the end of one piece to the end of the next, less what the event
   // between them costs. Not repeated where `issue` is dear; nothing is left on the stream.
   std::vector<double> time_each(std::size_t count, const std::function<void(std::size_t)>& issue);
-  // What an event costs is measured anew before the next times: with the clock of then.
+  // The cost of an event is measured anew before the next times, with the clock of then.
   void renew_event_cost() { event_cost_ = -1; }
   // Host seconds to issue a piece of work, when the device does not hold it up.
   double issue_cost(std::size_t count, const std::function<void(std::size_t)>& issue);

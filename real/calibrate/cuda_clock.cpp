@@ -17,7 +17,7 @@ constexpr std::int64_t ballast_share = 1024;
 constexpr int most_copies = 1 << 14;
 // About 15 ms of copies.
 constexpr int warming_copies = 256;
-// Of small kernels, with and without an event behind each.
+// The number of small kernels, with and without an event behind each.
 constexpr std::size_t probes = 64;
 constexpr int probe_rounds = 9;
 

@@ -19,8 +19,8 @@ constexpr std::size_t lead_in = 2;  // of with_lead_in()
 
 // Two bf16 in every word, from 2^-7 to 1, all bits of the mantissa in use. Read as fp32 they are
 // such numbers as well, so an arena of mixed formats holds no number that an operator cannot take.
-// Of either sign, as activations and gradients are: what a product draws, and so the clock, depends
-// on how many bits change between its operands.
+// The numbers have either sign, as activations and gradients do: the power of a product, and so the
+// clock, depends on how many bits change between its operands.
 enum class Sign : std::uint8_t { either, positive };
 std::vector<std::uint16_t> pattern_of(std::uint64_t seed, std::int64_t bytes, Sign sign) {
   std::vector<std::uint16_t> values(static_cast<std::size_t>(bytes) / 2);
@@ -86,7 +86,7 @@ CudaKernels::~CudaKernels() {
   (void)cudaStreamSynchronize(bench_.clock().compute());
 }
 
-// What a step brings along: token ids, Adam's corrections, scalars that a step computes.
+// Fills in a step's inputs: token ids, Adam's corrections, scalars that a step computes.
 void CudaKernels::fill_inputs(std::uint64_t seed) {
   const sim::Layout& layout = program_.plan->layout;
   const ScratchLayout& place = memory_.layout();

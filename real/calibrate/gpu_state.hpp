@@ -20,7 +20,8 @@ std::string limits_text(unsigned long long limits);
 
 class GpuState {
  public:
-  // Of the GPU at this PCI address, "00000000:3B:00.0". `library`: what is opened.
+  // The state of the GPU at this PCI address, "00000000:3B:00.0". `library`: the one that is
+  // opened.
   explicit GpuState(const std::string& pci_address,
                     const std::string& library = "libnvidia-ml.so.1");
   ~GpuState();
@@ -29,7 +30,7 @@ class GpuState {
 
   // Why there are no readings; empty: there are.
   const std::string& absent() const { return absent_; }
-  // What the driver does not tell is 0; nothing where it tells nothing.
+  // A figure that the driver does not tell is 0; nothing where it tells nothing.
   std::optional<GpuReading> read() const;
 
  private:

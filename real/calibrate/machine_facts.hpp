@@ -1,4 +1,4 @@
-// What machine this is, for files that outlive it.
+// Facts about this machine, for files that outlive it.
 #pragma once
 
 #include <string>

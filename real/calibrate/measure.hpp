@@ -38,12 +38,12 @@ struct PartRequest {
 void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
                      const sim::Model& model, const PartRequest& request, KernelTable& table);
 
-// What part of the time of a rank's program is kernels that neither of the tables has, by their
+// The share of a rank's program, in time, that is kernels which neither of the tables has, by their
 // work alone (`flops_per_byte` of a device at its peaks). Adds the kernels to `seen`.
 double new_share(const sim::Plan& plan, const sim::Model& model, int rank, double flops_per_byte,
                  const KernelTable& known, KernelTable& seen);
 
-// What a group of a plan looks like, by its size alone: all groups of that size at once, as in a
+// CollectiveShape is a group of a plan by its size alone: all groups of that size at once, as in a
 // step.
 struct CollectiveShape {
   sim::CollectiveKind kind = sim::CollectiveKind::all_reduce;
@@ -62,8 +62,8 @@ struct CollectiveSizes {
 // the library chooses between.
 void add_algorithms(std::vector<CollectiveSizes>& all);
 
-// Of what the plans communicate: a grid up to the largest message, and the messages' own sizes.
-// Without plans: every kind over all ranks, up to 16 MiB.
+// Sizes of the messages of the plans: a grid up to the largest message, and the messages' own
+// sizes. Without plans: every kind over all ranks, up to 16 MiB.
 std::vector<CollectiveSizes> collective_sizes(const std::vector<const sim::Plan*>& plans, int ranks,
                                               sim::DType dtype);
 

@@ -29,7 +29,7 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, std::ui
   return order;
 }
 
-// What a pass takes samples of, and the generator of its order.
+// Pass is the set of kernels that a pass takes samples of, and the generator of its order.
 struct Pass {
   std::span<const KernelVariant> variants;
   std::uint64_t seed = 1;
@@ -161,7 +161,7 @@ void measure_kernels(Bench& bench, Transport& transport, const sim::Plan& plan,
                      const sim::Model& model, const PartRequest& request, KernelTable& table) {
   const BoundProgram program = bind(plan, model, rank_of_plan(plan, transport.rank()));
   const std::vector<KernelVariant> every = kernel_variants(program);
-  // What an earlier plan had is known: plans of one model share most of their kernels.
+  // Kernels of an earlier plan are known: plans of one model share most of their kernels.
   std::vector<KernelVariant> variants;
   std::vector<std::size_t> number_of;  // among all variants
   for (std::size_t v = 0; v < every.size(); ++v) {

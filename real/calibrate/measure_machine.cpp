@@ -27,8 +27,8 @@ constexpr double kernels_patience = 1.5;
 // FLOP that a device computes while it moves a byte, to weigh kernels with: an H100 SXM (989
 // TFLOP/s in bf16 at 3.35 TB/s: topologies/devices/h100_sxm.yaml), a core (40 GFLOP/s at 10 GB/s).
 constexpr double cuda_intensity = 295, host_intensity = 4;
-// What a card does under load shows after a second or two: the largest product runs so long before
-// anything is measured. Of a short measurement less.
+// A card takes a second or two under load to settle: the largest product runs so long before
+// anything is measured, or for this share of a short measurement.
 constexpr double soak_seconds = 3, soak_share = 0.3;
 
 sim::DType dtype_of(const MeasureRequest& request) {
@@ -142,8 +142,8 @@ class Measurement {
     return table.rows(command_of(request_));
   }
 
-  // Of the time for kernels: by what part of each plan's step is kernels that no plan before it
-  // has.
+  // Shares of the time for kernels, by plan: the part of each plan's step that is kernels which no
+  // plan before it has.
   std::vector<double> shares_of_plans() const {
     const double intensity =
         request_.backend == MeasuredBackend::host ? host_intensity : cuda_intensity;
@@ -199,7 +199,7 @@ class Measurement {
   }
   static constexpr std::size_t soak_batch = 8;
 
-  // What it takes to issue a kernel, and what lies between two.
+  // Measures the time to issue a kernel, and the gap between two.
   void measure_issue(sim::MeasuredMachine& machine) {
     const MeasuredPlan* const small = smallest_plan();
     const std::optional<GridProgram> grid =

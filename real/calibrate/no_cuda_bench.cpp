@@ -1,4 +1,4 @@
-// What a program without CUDA answers.
+// The answers of a program that is built without CUDA.
 #include <stdexcept>
 
 #include "real/calibrate/bench.hpp"

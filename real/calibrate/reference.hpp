@@ -25,7 +25,7 @@ struct ReferencePiece {
   double product = 0, copy = 0;
 };
 
-// What one rank saw.
+// ReferenceRun is the reference as one rank measured it.
 struct ReferenceRun {
   ReferencePiece typical;
   double whole = 0;  // seconds per piece, a GEMM and a copy each
@@ -41,7 +41,7 @@ class Reference {
   virtual int pieces_between_kernels() const = 0;
   virtual int pieces_beside_step(double step, double piece) const = 0;
   virtual std::int64_t bytes() const { return 0; }  // of device memory
-  // Of the device, as it is now; why there is none.
+  // The device's state now, or the reason why there is none.
   virtual std::optional<GpuReading> state() const { return std::nullopt; }
   virtual std::string no_state() const { return {}; }
 };
@@ -53,7 +53,8 @@ std::unique_ptr<Reference> make_cuda_reference(int device);
 // Whether so many ranks of the host backend outnumber the cores of this machine.
 bool ranks_share_cores(int ranks);
 
-// Of all ranks, and the same on each: the mean of what is typical, the slowest `whole`.
+// ReferenceSample is over all ranks, and the same on each: the mean of `typical`, the slowest
+// `whole`.
 struct ReferenceSample {
   ReferencePiece typical;
   double whole = 0;
@@ -61,7 +62,7 @@ struct ReferenceSample {
 // Collective.
 ReferenceSample sample_reference(Reference& reference, Transport& transport, int pieces);
 
-// Which of the two figures follows a measurement.
+// ReferenceKind is the one of the two figures that follows a measurement.
 enum class ReferenceKind : unsigned char { product, copy };
 
 // Takes the drift of the machine out of a measurement: mark() before it and after it, then its time
@@ -76,8 +77,8 @@ class DriftMeter {
   // "kernels: SM 1755 MHz ...", a line for each part with marks; or why there are none.
   std::vector<std::string> conditions() const;
   double scale(ReferenceKind kind) const;  // by the last two marks
-  // What the times that were scaled are to be multiplied with, so that they are those of the
-  // typical phase and not of the first.
+  // The factor for times that were scaled, so that they are those of the typical phase and not of
+  // the first.
   double rescale(ReferenceKind kind) const;
   // The typical sample of all marks. `whole` is what a piece takes beside nobody: the GEMM and the
   // copy; of ranks that share cores, what it took.

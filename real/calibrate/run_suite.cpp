@@ -123,7 +123,7 @@ class StepTimer {
   std::vector<double> relative_;
 };
 
-// Of the backend and its reference: that one is not part of a run.
+// Device memory of the backend, without its reference, which is not part of a run.
 sim::Bytes device_memory_of(const RankMemory& rank, const SuiteRequest& request,
                             const Reference& reference) {
   const std::int64_t own = reference.bytes() * std::max(1, request.ranks_per_gpu);

@@ -51,7 +51,7 @@ struct StepReferences {
   std::vector<double> product, copy, whole;
 };
 
-// What a record says of a run beside its timeline.
+// RunFacts are the facts of a run that a record states beside its timeline.
 struct RunFacts {
   double first_loss = 0, last_loss = 0;
   sim::Bytes device_memory{};  // of the rank that holds most: context, libraries

@@ -32,7 +32,7 @@ class AlgorithmFile {
   // `accept` takes. While one process chooses, others that want the file wait. Throws
   // std::runtime_error for a file that is something else, or cannot be written.
   ChosenAlgorithm get(const std::string& key, const Accept& accept, const Choose& choose);
-  // What was wrong with lines of the file, which are left out; each is told once.
+  // Errors in lines of the file, which are left out; each is told once.
   std::vector<std::string> take_notes();
 
  private:
@@ -45,7 +45,7 @@ class AlgorithmFile {
   std::vector<std::string> notes_;
 };
 
-// Of the environment: STEPCAST_GEMM_CACHE, a file, or "off" for none; else
+// The file that the environment names: STEPCAST_GEMM_CACHE, a file, or "off" for none; else
 // stepcast/gemm-choices.txt in XDG_CACHE_HOME or ~/.cache. Empty: none.
 std::string algorithm_file_of_user();
 

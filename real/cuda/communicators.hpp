@@ -40,7 +40,7 @@ struct Communicator {
 std::vector<Communicator> communicators_of(const BoundProgram& program,
                                            const Algorithms& algorithms);
 
-// What the algorithms that are asked for cannot be on NCCL, one sentence each.
+// Requests for algorithms that NCCL cannot meet, one sentence each.
 std::vector<std::string> algorithm_problems(const sim::Plan& plan, const Algorithms& algorithms);
 
 // The value of NCCL_ALGO that chooses an algorithm for all-reduces, and leaves the other

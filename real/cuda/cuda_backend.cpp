@@ -235,7 +235,7 @@ void CudaBackend::run(StepMode mode) {
     runner_->drop_graphs();
     nccl_->abort();
     if (failure.empty()) throw;
-    throw std::runtime_error(failure);  // what came first; the rest is its consequence
+    throw std::runtime_error(failure);  // the first failure; the rest is its consequence
   }
   watchdog_->step_ends();
 }

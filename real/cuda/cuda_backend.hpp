@@ -40,7 +40,7 @@ struct GpuFacts {
   int capability_major = 0, capability_minor = 0;  // "compute capability 9.0"
   std::string problem{};                           // why this program does not run on it
 };
-// What there is of CUDA, in this program and on this machine. Versions as text, such as "13.0".
+// CudaFacts: CUDA in this program and on this machine. Versions as text, such as "13.0".
 struct CudaFacts {
   std::string not_built;       // why this program has no CUDA backend; empty where it has
   std::string toolkit;         // that it was built with
@@ -55,7 +55,7 @@ struct CudaFacts {
 CudaFacts cuda_facts();
 // The same in one line, for files that name the machine that they were measured on.
 std::string cuda_summary();
-// What this backend cannot execute beyond engine_problems(), by operator; no GPU is touched.
+// Operators that this backend cannot execute beyond engine_problems(); no GPU is touched.
 std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& model,
                                        const Algorithms& algorithms = {});
 

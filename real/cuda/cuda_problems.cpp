@@ -1,4 +1,4 @@
-// What the backend refuses before it touches a GPU.
+// Plans that the backend refuses before it touches a GPU.
 #include <fmt/format.h>
 
 #include <set>

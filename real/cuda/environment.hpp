@@ -24,7 +24,7 @@ namespace real {
 // started later inherit them.
 void set_cuda_environment(int ranks_per_gpu = 1);
 
-// What CUDA_DEVICE_MAX_CONNECTIONS is for so many ranks on a GPU.
+// The value of CUDA_DEVICE_MAX_CONNECTIONS for so many ranks on a GPU.
 int work_queues(int ranks_per_gpu);
 
 // Whether the steps of a run are captured in CUDA graphs, by STEPCAST_GRAPHS: auto (also unset):

@@ -98,7 +98,7 @@ class TransitiveReduction {
       wait.event = graph_.records[wait.op.value];
   }
 
-  // Of a wait in graph_.host_waits: the operator that the host issues behind it.
+  // The operator that the host issues behind a wait in graph_.host_waits.
   std::uint32_t before(const EventGraph::Wait& wait) const {
     return program_.host_waits[static_cast<std::size_t>(&wait - graph_.host_waits.data())]
         .before.value;

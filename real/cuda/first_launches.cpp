@@ -10,7 +10,7 @@
 namespace real {
 namespace {
 
-// What decides on the kernel of an operator, and more: two operators of one key run the same.
+// All that decides on the kernel of an operator, and more: two operators of one key run the same.
 std::vector<std::int64_t> key_of(const BoundOp& op) {
   std::vector<std::int64_t> key{
       static_cast<std::int64_t>(op.action), static_cast<std::int64_t>(op.pass),
@@ -45,7 +45,7 @@ void run_first_launches(const FirstLaunches& what, cudaStream_t stream) {
     if (!communicates) what.launches[i](stream);
     what.scans[i](stream);
   }
-  // Of gradients that a collective packs.
+  // The kernel that zeroes the rest of a message in which a collective packs gradients.
   cuda_kernels().zero(what.arena, std::min<std::int64_t>(what.program.arena_bytes, 256), stream);
 }
 

@@ -71,7 +71,7 @@ void set_alignment(const Preference& preference, cublasLtMatmulPreferenceAttribu
         "a preference");
 }
 
-// What a choice depends on beside the product. Shares of a GPU have fewer SMs.
+// The machine, as far as a choice depends on it beside the product. Shares of a GPU have fewer SMs.
 std::string machine_text() {
   int device = 0;
   int driver = 0;

@@ -24,7 +24,7 @@
 
 namespace real {
 
-// What cuBLASLt is called with: D[m, n] = op(A) op(B), column-major. Its A is the second of the
+// GemmCall is a call of cuBLASLt: D[m, n] = op(A) op(B), column-major. Its A is the second of the
 // operands, its B the first.
 struct GemmCall {
   std::int64_t m = 0, n = 0, k = 0;

@@ -25,7 +25,7 @@ using Run = std::function<void(const cublasLtMatmulAlgo_t&)>;
 class Clock {
  public:
   explicit Clock(cudaStream_t stream) : stream_{stream} {}
-  // Of one of `count` products.
+  // Microseconds of one of `count` products.
   double microseconds(int count, const std::function<void()>& run) {
     check(cudaEventRecord(begin_.get(), stream_), "cudaEventRecord");
     for (int i = 0; i < count; ++i)

@@ -16,10 +16,10 @@ struct FastestAlgorithm {
 };
 
 // `run` puts the product with an algorithm on `stream`. Each candidate is measured once in every
-// round, the first one another each time, and its least time counts: what a clock that is rising or
-// a neighbour adds, it adds to some rounds only. Of candidates within 1% of each other the
-// library's order decides. A process works for half a second before its first measurement: a GPU
-// that was idle takes tens of milliseconds to raise its clock. REQUIRES: there are candidates.
+// round, the first one another each time, and its least time counts: a rising clock or a neighbour
+// adds time to some rounds only. Among candidates within 1% of each other the library's order
+// decides. A process works for half a second before its first measurement: a GPU that was idle
+// takes tens of milliseconds to raise its clock. REQUIRES: there are candidates.
 FastestAlgorithm fastest_of(std::span<const cublasLtMatmulAlgo_t> candidates,
                             const std::function<void(const cublasLtMatmulAlgo_t&)>& run,
                             cudaStream_t stream);

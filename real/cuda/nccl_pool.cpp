@@ -24,7 +24,7 @@ class Patient {
     std::thread{[state = state_, device, call = std::move(call)]() mutable {
       ncclResult_t result = ncclUnhandledCudaError;
       {
-        Call own = std::move(call);  // what it holds is released before it is done
+        Call own = std::move(call);  // its resources are released before it is done
         if (cudaSetDevice(device) == cudaSuccess) result = own();
       }
       const std::lock_guard lock{state->mutex};
@@ -100,7 +100,8 @@ ncclUniqueId share_id(const Communicator& communicator, Transport& control) {
   return id;
 }
 
-// What a first use needs, kept by the thread that may stay behind in it.
+// FirstUse holds the stream and buffers of a first use, kept by the thread that may stay behind in
+// it.
 struct FirstUse {
   DeviceStream stream{DeviceStream::Priority::normal};
   DeviceMemory input, output;  // a number of each member

@@ -1,4 +1,4 @@
-// What the program of a rank needs in the memory of its device: the arena, and beside it one block
+// ProgramMemory is the memory of a rank's program on its device: the arena, and beside it one block
 // with tables, scalars and workspaces.
 #pragma once
 
@@ -23,7 +23,7 @@ class ProgramMemory {
   const ScratchLayout& layout() const { return layout_; }
   const StepMemory& step() const { return step_; }
   std::byte* gemm_workspace() const { return scratch_.at(layout_.gemm_workspace); }
-  // What launches read that no step writes. The rotary table is filled on `stream`.
+  // Fills the tables that launches read and no step writes. The rotary table is filled on `stream`.
   void fill_tables(cudaStream_t stream);
 
  private:

@@ -32,7 +32,8 @@ std::string value_of(const Variables& variable, const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of the interpreter that `python3` starts: the folder above its bin, as found and as linked.
+// Prefixes of the interpreter that `python3` starts: the folder above its bin, as found and as
+// linked.
 std::vector<std::string> python_prefixes(const std::string& path) {
   for (const std::string& folder : split(path, ':')) {
     const fs::path program = fs::path{folder} / "python3";
@@ -125,7 +126,7 @@ void* SharedLibrary::function(const char* name) {
       if (file != name_) failures.emplace_back(dlerror());
       return false;
     };
-    // What the user has named, then what the loader knows, then the rest.
+    // Files that the user has named, then the name that the loader looks up, then the rest.
     std::vector<std::string> files =
         library_files(name_, split(value_of(environment, chosen_folders), ':'));
     files.push_back(name_);

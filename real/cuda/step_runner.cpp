@@ -10,7 +10,8 @@ using sim::Stream;
 
 namespace {
 
-// Of events inside a capture whose time is wanted: they stay events instead of becoming edges.
+// Flags of events whose time is wanted: inside a capture they stay events instead of becoming
+// edges.
 unsigned timing_flags_of(bool captured) {
   return captured ? cudaEventRecordExternal : cudaEventRecordDefault;
 }

@@ -17,7 +17,7 @@ namespace real {
 enum class StepMode : std::uint8_t {
   plain,
   record,  // timing events around every operator
-  scan,    // what each operator writes is scanned for numbers that are not finite
+  scan,    // each operator's results are scanned for numbers that are not finite
 };
 
 class StepRunner {
@@ -69,7 +69,7 @@ class StepRunner {
   std::vector<Launch> launches_, scans_;
   std::array<DeviceGraph, 2> graphs_;           // plain, record
   std::atomic<std::size_t> issued_{0};          // communications of this step
-  std::atomic<std::size_t> finished_until_{0};  // of these, all before are done
+  std::atomic<std::size_t> finished_until_{0};  // all before this one are done
 };
 
 }  // namespace real

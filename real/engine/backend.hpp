@@ -43,8 +43,8 @@ class Backend {
   // Most bytes of arena ever in use and what the device holds besides (context, libraries).
   virtual std::int64_t arena_bytes() const = 0;
   virtual std::int64_t device_bytes_in_use() const = 0;
-  // Of the last step: which experts the tokens of this rank have chosen, by layer. Empty where they
-  // choose evenly.
+  // The experts that the tokens of this rank have chosen in the last step, by layer. Empty where
+  // they choose evenly.
   virtual std::vector<LayerLoad> expert_loads() const { return {}; }
 };
 

@@ -29,7 +29,7 @@ const BoundGroup& holders(const BoundProgram& bound, const sim::ParameterBucket&
                                         : GroupRole::data);
 }
 
-// Those that share one copy: the hybrid group, or all of them.
+// The ranks that share one copy: the hybrid group, or all of them.
 const BoundGroup& sharers(const BoundProgram& bound, const sim::ParameterBucket& bucket) {
   const BoundGroup& hybrid = group(bound, GroupRole::shard);
   const bool shares = static_cast<int>(hybrid.ranks.size()) == bucket.shards;

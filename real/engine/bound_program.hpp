@@ -46,7 +46,8 @@ struct OwnedRange {
   std::int64_t first = 0, count = 0;
 };
 
-// Of a bucket that the rank owns whole: a matrix or table, or what an operator has beside it.
+// BoundTensor is a tensor of a bucket that the rank owns whole: a matrix or table, or the other
+// parameters of an operator.
 struct BoundTensor {
   std::int64_t first = 0, count = 0;
   bool decayed = false;  // by BoundBucket::decayed
@@ -61,14 +62,15 @@ struct BoundBucket {
   Operand optimizer;  // [master,] m, v of the owned elements
   Operand residual;   // of compressed gradients
   Operand outer;      // parameters and momentum of the last meeting
-  // Of an optimizer on the host, whose `optimizer` lies there, too.
+  // An optimizer on the host, whose `optimizer` lies there, too.
   Operand host_gradient, host_weight;
-  // Sorted, disjoint, never padding of the bucket. What the weight decay of AdamW acts on: matrices
-  // and tables, not norms and biases (GPT-2 and GPT-3 as nanoGPT and Megatron-LM train them:
-  // core/optimizer, no weight decay for biases and one-dimensional parameters).
+  // Elements under the weight decay of AdamW: matrices and tables, not norms and biases (GPT-2 and
+  // GPT-3 as nanoGPT and Megatron-LM train them: core/optimizer, no weight decay for biases and
+  // one-dimensional parameters). Sorted, disjoint, never padding of the bucket.
   std::vector<OwnedRange> decayed;
-  // Whose squares this rank adds to the gradient norm: over all ranks, every parameter of the model
-  // once. Left out are copies held by other tensor, data or replica ranks or by another stage.
+  // Elements whose squares this rank adds to the gradient norm: over all ranks, every parameter of
+  // the model once. Left out are copies held by other tensor, data or replica ranks or by another
+  // stage.
   std::vector<OwnedRange> counted;
   std::vector<BoundTensor> tensors;  // each once; empty where the bucket is sharded
 };
@@ -87,7 +89,7 @@ struct BoundProgram {
   sim::RankId rank;
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
-  std::int64_t host_bytes = 0;  // of what is offloaded
+  std::int64_t host_bytes = 0;  // offloaded tensors
   bool host_on_disk = false;
   std::vector<BoundOp> ops;  // one per operator of the program
   std::vector<BoundBucket> buckets;
@@ -99,8 +101,8 @@ struct BoundProgram {
 // REQUIRES: plan and model outlive it; engine_problems() is empty.
 BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId rank);
 
-// What the engine cannot execute of this plan, one sentence each, naming the operator (dropout,
-// layer lists, 8-bit products, ...). Backends add their own.
+// Operators of this plan that the engine cannot execute, one sentence each (dropout, layer lists,
+// 8-bit products, ...). Backends add their own.
 // `by_scores`: routers choose so (training.routing), for which the plan need not have room.
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
                                          bool by_scores = false);

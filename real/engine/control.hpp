@@ -22,7 +22,7 @@ class Control {
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
 
-  // What every rank says, by rank, on every rank.
+  // The values of all ranks, by rank, on every rank.
   template <class T>
   std::vector<T> all(const T& own) {
     static_assert(std::is_trivially_copyable_v<T>);

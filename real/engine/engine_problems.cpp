@@ -1,4 +1,4 @@
-// What no backend can execute, said before anything starts.
+// Plans that no backend can execute, refused before anything starts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ void check_mask(const sim::Plan& plan, const sim::Model& model,
         model.name));
 }
 
-// What kernels and checks know of Llama's and GPT's layers only.
+// Refuses layers of other forms than those of Llama and GPT: kernels and checks know no others.
 void check_layers(const sim::Plan& plan, const sim::Model& model,
                   std::vector<std::string>& problems) {
   if (!model.shape) return;
@@ -105,7 +105,7 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
 
-// Of optimizers and their states, and of what runs again.
+// Problems of optimizers and their states, and of recomputation.
 void add_state_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
   const bool known =
       layout.optimizer == sim::OptimizerKind::adam || layout.optimizer == sim::OptimizerKind::lamb;
@@ -123,7 +123,7 @@ void add_state_problems(const sim::Layout& layout, std::vector<std::string>& pro
     problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
 }
 
-// Of what lies on the host, and of replicas that train apart.
+// Problems of tensors on the host, and of replicas that train apart.
 void add_exchange_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
   if (layout.offloads() && layout.offload_fraction != 1)
     problems.emplace_back(
@@ -137,7 +137,7 @@ void add_exchange_problems(const sim::Layout& layout, std::vector<std::string>& 
     problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
 }
 
-// Of how a framework treats gradients.
+// Problems with how a framework treats gradients.
 void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>& problems) {
   // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
   // and writes new weights.

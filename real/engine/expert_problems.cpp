@@ -7,7 +7,7 @@
 namespace real {
 namespace {
 
-// Of a micro-batch, those that a rank's router sees.
+// Tokens of a micro-batch that a rank's router sees.
 std::int64_t tokens_held(const sim::Layout& layout) {
   const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
   return layout.micro_batch * layout.sequence_length / slices;

@@ -1,4 +1,4 @@
-// What the engine does not execute of a mixture of experts.
+// Mixtures of experts that the engine does not execute.
 #pragma once
 
 #include <string>

@@ -54,15 +54,15 @@ struct TokenIds {
   }
 };
 
-// What changes from step to step beside them, in device memory: a captured CUDA graph reads it
-// anew.
+// AdamStep is the part of Adam's settings that changes from step to step, in device memory: a
+// captured CUDA graph reads it anew.
 struct AdamStep {
   double rate = 0;
   double correction1 = 1, correction2 = 1;  // 1 - beta1^step, 1 - beta2^step
   std::int64_t number = 0;                  // of the step, from 0
 };
 
-// Which elements an operator drops (real/engine/kernels/dropout.hpp).
+// Dropout tells which elements an operator drops (real/engine/kernels/dropout.hpp).
 struct Dropout {
   double probability = 0;  // below 1; 0: none
   std::uint64_t seed = 0;
@@ -205,7 +205,7 @@ void add(sim::DType dtype, std::int64_t elements, const void* a, const void* b, 
 struct Cast {
   sim::DType from = sim::DType::bf16, to = sim::DType::bf16;
   bool accumulate = false;
-  float scale = 1;  // of what is read
+  float scale = 1;  // of the input
 };
 void cast(const Cast& how, std::int64_t elements, const void* from, void* to, StreamHandle stream);
 // Within the device; nothing where both are one place.

@@ -6,7 +6,8 @@
 
 namespace real {
 
-// Of the actions of model operators: the subject is an index into Program::sites.
+// Whether the subject of an action is an index into Program::sites: the action is of a model
+// operator.
 bool subject_is_site(sim::Action action);
 const sim::Block& block_of(const sim::Model& model, const sim::Site& site);
 const sim::ModelOp& model_op(const sim::Model& model, const sim::Site& site);

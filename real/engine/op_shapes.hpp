@@ -30,11 +30,11 @@ class OpShapes {
   kernels::LossShape loss(const BoundOp& op) const;
   GemmShape gemm(const BoundOp& op) const;
   kernels::TokenIds ids(const BoundOp& op, const std::int32_t* all, std::int64_t shift) const;
-  // Of what a step brings, the labels: one behind each sequence.
+  // The labels among a step's numbers: one behind each sequence.
   kernels::TokenIds labels(const BoundOp& op, const std::int32_t* all) const;
   // Tokens of a micro-batch, or its sequences where the operator works on one token of each.
   std::int64_t rows(const BoundOp& op) const;
-  // Of the operator's micro-batch in the global batch: where its sequences begin.
+  // The place in the global batch where the sequences of the operator's micro-batch begin.
   std::int64_t first_sequence(const BoundOp& op) const;
   // Bytes.
   std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels,

@@ -1,4 +1,4 @@
-// What both backends ask of an operator beside its operands.
+// Facts of an operator that both backends need beside its operands.
 #pragma once
 
 #include <algorithm>
@@ -92,15 +92,15 @@ inline bool reads_labels(const sim::Model& model) {
 }
 inline constexpr std::int32_t padding_id = 0;
 
-// The elements that mean something of an operand of `elements` that `op` writes in a role. Nothing
-// writes the padding of a bucket: there it may hold anything. Of what a router and a dispatch keep
-// in Megatron-LM, the engine needs the softmax only.
+// The elements that mean something in an operand of `elements` that `op` writes in a role. Nothing
+// writes the padding of a bucket: there it may hold anything. The plan counts the tensors that a
+// router and a dispatch keep in Megatron-LM; the engine needs the softmax only.
 inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
   const sim::Written written = sim::action_row(op.action).written;
   if (written == sim::Written::message) return 0;
-  // Of dropout the plan counts a mask, which the engine finds again instead of keeping it.
+  // For dropout the plan counts a mask, which the engine finds again instead of keeping it.
   if (role == sim::Role::saved && op.model_op != nullptr &&
       sim::dropout_of(*program.model, *op.model_op) > 0) {
     const sim::Kernel& kernel = *op.kernel;

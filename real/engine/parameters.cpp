@@ -29,7 +29,8 @@ bool has_shift(Function function) {
   return function == Function::layer_norm;
 }
 
-// What a norm's scales and shifts are called. Norms of heads have a pair for queries and for keys.
+// Adds a norm's scales and shifts by their names. Norms of heads have a pair for queries and for
+// keys.
 void add_norm(const std::string& name, const ModelOp& op, std::vector<Parameter>& to) {
   const bool heads = op.split == TensorSplit::inner;
   const auto add = [&](const std::string& prefix) {

@@ -22,7 +22,7 @@ struct ScratchNeeds {
   std::int64_t gemm_workspace = 0;                           // bytes
 };
 
-// What a step reads back, in one copy.
+// StepResults are the numbers that a step reads back, in one copy.
 struct StepResults {
   double loss = 0;
   float square_sum = 0, norm = 0, clip_scale = 0;
@@ -43,7 +43,7 @@ struct ScratchLayout {
 };
 
 ScratchLayout scratch_layout(const ScratchNeeds& needs);
-// Of a program, with these kernels.
+// The layout for a program with these kernels.
 ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& kernels,
                              Attentions attentions, std::int64_t gemm_workspace);
 
@@ -64,9 +64,9 @@ struct StepMemory {
 // In a block that begins at `start`.
 StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program, std::byte* start);
 
-// What a step brings along: Adam's part. `step` from 0.
+// Adam's part of the inputs of a step. `step` from 0.
 kernels::AdamStep adam_step(const sim::Training& training, std::int64_t step);
-// What StepMemory::decay points to.
+// The ranges that StepMemory::decay points to.
 std::vector<kernels::Range> decay_ranges(const BoundBucket& bucket);
 
 }  // namespace real

@@ -16,7 +16,7 @@
 namespace real {
 namespace {
 
-// What a rank tells of a step.
+// RankStep is what a rank reports of a step.
 struct RankStep {
   double loss = 0;
   double gradient_norm = 0;
@@ -24,7 +24,7 @@ struct RankStep {
   std::int64_t first_not_finite = -1;
 };
 
-// Of what several ranks found, the one that the others follow from: numbers flow from the first
+// The first of several ranks' findings, from which the others follow: numbers flow from the first
 // chunk to the last in the forward pass, and back.
 std::string first_culprit(const sim::Plan& plan, const std::vector<RankStep>& ranks) {
   using Order = std::tuple<int, int, int, std::int64_t, int>;

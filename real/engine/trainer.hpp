@@ -35,7 +35,7 @@ struct TrainerSetup {
   int threads = 1;  // that make the initial weights
 };
 
-// Of a step, the same on all ranks.
+// StepResult is the result of a step, the same on all ranks.
 struct StepResult {
   std::int64_t step = 0;
   double loss = 0;           // mean over all tokens of the global batch, or all its labels
@@ -44,7 +44,7 @@ struct StepResult {
   sim::Duration time{};  // of the rank that took longest
 };
 
-// Of all ranks: which experts the tokens of a step have chosen, by layer.
+// StepLoads are the experts that the tokens of a step have chosen, by layer, over all ranks.
 struct StepLoads {
   std::int64_t step = 0;
   std::vector<LayerLoad> layers;
@@ -52,7 +52,7 @@ struct StepLoads {
 
 struct RankMemory {
   std::int64_t arena = 0;   // most bytes of it in use
-  std::int64_t device = 0;  // what the device holds besides
+  std::int64_t device = 0;  // bytes of the device beside them
 };
 
 class Trainer {

@@ -28,7 +28,7 @@ class Arena {
   std::span<std::byte> bytes(std::int64_t offset, std::int64_t count);
   std::span<std::byte> bytes(const Operand& operand);
   std::span<float> floats(const Operand& operand);
-  // Of an operator: the operand of a role. `of` insists on it, `maybe` gives an empty span.
+  // The operand of a role of an operator. `of` insists on it, `maybe` gives an empty span.
   std::span<float> of(const BoundOp& op, sim::Role role);
   std::span<float> maybe(const BoundOp& op, sim::Role role);
 

@@ -102,7 +102,8 @@ void share_direction(const ArrivalParts& parts, bool forward, std::vector<Moment
   std::array others{Times(own[0].size()), Times(own[1].size())};
   Round round{parts};
   for (std::size_t side = 0; side < 2; ++side) {
-    // What a sender says of its sends and a receiver of its receives takes two channels.
+    // Two channels: one for a sender's times of its sends, one for a receiver's times of its
+    // receives.
     const auto told = static_cast<std::uint32_t>(2 * side);
     round.send(partner[side], channel + told, own[side]);
     round.receive(partner[side], channel + 2 - told, others[side]);

@@ -24,8 +24,8 @@ inline constexpr std::uint32_t first_arrival_channel = 0x50000000;
 std::uint32_t collective_channel(std::uint32_t group, sim::Stream stream);
 std::uint32_t stage_channel(bool forward);
 
-// What runs for a choice: reduce-scatters and all-gathers have a ring only, and groups that do not
-// fall into equal nodes have no hierarchy.
+// RunAlgorithm is the algorithm that runs for a choice: reduce-scatters and all-gathers have a ring
+// only, and groups that do not fall into equal nodes have no hierarchy.
 struct RunAlgorithm {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
   int members_per_node = 0;

@@ -68,7 +68,7 @@ class HostBackend : public Backend {
   HostProgram program_;
   Communication communication_;
   StreamSchedule schedule_;
-  bool scans_ = false;                // what every operator has written
+  bool scans_ = false;                // looks for numbers that are not finite in all results
   std::optional<int> begins_, ends_;  // fragments that meet in this step (sim/plan/meeting.hpp)
   struct UnderWay {
     OpId op;
@@ -177,7 +177,7 @@ bool HostBackend::pass_over() {
   return any;
 }
 
-// Of servers with a bound on staleness.
+// Waits for slower workers, where servers have a bound on staleness.
 void HostBackend::wait_for_workers() {
   if (setup_.servers == nullptr) return;
   while (!setup_.servers->may_begin(setup_.program->at.data, step_)) {
@@ -205,7 +205,7 @@ std::unique_ptr<HostExchange> HostBackend::exchange_with_servers(const BoundOp& 
   const BoundBucket& bucket = setup_.program->buckets.at(op.subject);
   const std::int64_t owned =
       std::clamp<std::int64_t>(bucket.elements - bucket.owned_first, 0, bucket.owned);
-  // What the rank owns, in a buffer of that or of the whole bucket.
+  // The elements that the rank owns, in a buffer of these alone or of the whole bucket.
   const auto floats = [&](const Operand& operand) {
     const std::span<std::byte> bytes = program_.arena().bytes(operand);
     auto* first = reinterpret_cast<float*>(bytes.data());
@@ -238,7 +238,7 @@ bool HostBackend::poll_communication() {
   return any;
 }
 
-// Of several, the one that was issued first.
+// Runs a kernel that is ready: of several, the one that was issued first.
 bool HostBackend::run_kernel() {
   std::optional<OpId> next;
   for (int i = 0; i < sim::stream_count; ++i) {
@@ -266,7 +266,7 @@ void HostBackend::end(OpId op) {
   if (scans_) program_.scan(op.value);
 }
 
-// Of the arena, or behind it of the host's memory.
+// Memory of the arena, or behind it of the host.
 std::span<std::byte> HostBackend::memory(std::int64_t offset, std::int64_t bytes) {
   const std::int64_t behind = offset - setup_.program->arena_bytes;
   return behind >= 0 && bytes > 0 ? program_.host().bytes(behind, bytes)
@@ -283,7 +283,7 @@ void HostBackend::write(std::int64_t offset, std::span<const std::byte> from) {
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-// What kernels and collectives take for a moment is not counted.
+// Memory that kernels and collectives take for a moment is not counted.
 std::int64_t HostBackend::device_bytes_in_use() const {
   return program_.scratch().size();
 }

@@ -31,7 +31,8 @@ struct HostSetup {
   std::optional<RouterScore> routing{};
 };
 
-// What this backend cannot execute beyond engine_problems(): other formats than fp32, by operator.
+// Operators that this backend cannot execute beyond engine_problems(): those in other formats than
+// fp32.
 std::vector<std::string> host_problems(const sim::Plan& plan, const sim::Model& model);
 
 // A step whose gradient norm is not finite changes no weights: it is run a second time, with every

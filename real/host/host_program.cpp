@@ -46,7 +46,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
   for (const BoundOp& op : program.ops) {
     const auto index = static_cast<std::int32_t>(launches_.size());
     launches_.push_back(sim::runs_by_itself(op.kind) ? launches.launch_of(op) : kernels::Launch{});
-    // Of experts only the beginning of a buffer is written: what is wrong shows behind them.
+    // Operators of experts write only the beginning of a buffer: numbers that are not finite show
+    // behind them.
     const bool partly = routing != nullptr && is_of_experts(op);
     scans_.push_back(partly ? [](kernels::StreamHandle) {} : launches.scan_of(op, index));
   }
@@ -64,8 +65,8 @@ void HostProgram::begin_step(const StepInput& input) {
   *memory_.first_not_finite = std::numeric_limits<std::int32_t>::max();
 }
 
-// Of a step that runs again nothing waits: its first run has updated with it. Behind the last step
-// of a delay, and in the first one, there are no new weights.
+// If a step runs again, nothing waits: its first run has updated with it. Behind the last step of a
+// delay, and in the first one, there are no new weights.
 void HostProgram::take_turn(std::int64_t step) {
   const sim::Layout& layout = program_.plan->layout;
   const bool again = step == last_step_;

@@ -1,5 +1,5 @@
-// What the program of a rank needs in memory, with its operators as launches on it: of a step, and
-// of a measurement (real/calibrate).
+// HostProgram is the memory of a rank's program, with its operators as launches on it: for a step,
+// and for a measurement (real/calibrate).
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ class HostProgram {
   HostProgram& operator=(const HostProgram&) = delete;
 
   Arena& arena() { return arena_; }
-  Arena& host() { return host_; }                    // of what is offloaded
+  Arena& host() { return host_; }                    // offloaded tensors
   const Arena& scratch() const { return scratch_; }  // beside it
   const StepMemory& memory() const { return memory_; }
   // Tokens and Adam's part; sums start anew.

@@ -22,7 +22,7 @@ inline std::uint16_t to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// What a kernel reads. A null pointer: empty.
+// In is an operand that a kernel reads. A null pointer: empty.
 class In {
  public:
   In(sim::DType dtype, const void* memory, std::int64_t elements) {
@@ -47,7 +47,7 @@ class In {
   std::span<const float> values_;
 };
 
-// What it writes, or reads and writes.
+// Out is an operand that a kernel writes, or reads and writes.
 class Out {
  public:
   Out(sim::DType dtype, void* memory, std::int64_t elements) {

@@ -1,6 +1,6 @@
 // Parameter servers of workers that are threads of one process (sim::Layout::servers): each worker
 // gives its gradients and takes sums or new parameters, part by part of a bucket, under the part's
-// lock. Of a worker of several GPUs each has a shard of every bucket, which is cut into parts of
+// lock. If a worker has several GPUs, each has a shard of every bucket, which is cut into parts of
 // its own.
 #pragma once
 

@@ -8,8 +8,8 @@
 
 namespace real {
 
-// Of what a rank owns of a bucket, `all`: one part after another. `servers` and what the push
-// refers to outlive it.
+// Starts the exchange of the part of a bucket that a rank owns, `all`: one part after another.
+// `servers` and the memory that the push refers to outlive it.
 std::unique_ptr<HostExchange> start_server_exchange(ParameterServers& servers,
                                                     const ServerPush& all);
 

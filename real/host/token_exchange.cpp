@@ -67,7 +67,7 @@ class TokenExchange : public HostExchange {
     return pending_.empty();
   }
 
-  // Of a member the rows of its experts; or all that came to this rank.
+  // Rows of a member's experts; or all that came to this rank.
   std::span<const std::int64_t> counts_for(int member) const {
     return is_all_to_all()
                ? table_.sent().subspan(index(member * shape_.held()), index(shape_.held()))

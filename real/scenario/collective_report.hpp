@@ -9,12 +9,12 @@
 
 namespace real {
 
-// What each takes alone on the cluster of the scenario: no kernel beside it, nobody to wait for.
+// Time of each entry alone on the cluster of the scenario: no kernel beside it, nobody to wait for.
 std::vector<sim::Duration> times_alone(const sim::Scenario& scenario, const sim::Plan& plan,
                                        sim::RankId rank,
                                        const std::vector<sim::CollectiveEntry>& entries);
 
-// Of rank 0 in the recorded step, as text; or that there was no recorded step.
+// Collectives of rank 0 in the recorded step, as text; or that there was no recorded step.
 std::string collective_report(const sim::Scenario& scenario, const sim::Plan& plan,
                               const TrainingRun& run);
 

@@ -76,7 +76,8 @@ void refuse(const sim::ConvergenceSuite& suite, const std::string& what) {
   throw sim::InputError{sim::SourcePosition{suite.path, 0, 0}, what};
 }
 
-// What all schemes share with the baseline, or the comparison would be one of other things, too.
+// Checks the settings that all schemes must share with the baseline. Else the comparison would be
+// one of other things, too.
 void check_comparable(const sim::ConvergenceSuite& suite, const std::vector<SchemePlan>& plans) {
   const SchemePlan& baseline = plans[suite.baseline];
   const std::string& name = suite.schemes[suite.baseline].name;

@@ -39,8 +39,8 @@ AlgorithmChoice algorithm_of(const sim::Scenario& scenario, sim::Algorithm algor
 
 BackendChoice chosen_backend(BackendChoice choice) {
   if (choice != BackendChoice::automatic) return choice;
-  // What NVIDIA's driver makes, on Linux and in Windows' Linux. Asking CUDA itself would take a
-  // second and, in the process that only starts the others, a part of a GPU.
+  // The device files of NVIDIA's driver, on Linux and in Windows' Linux. Asking CUDA itself would
+  // take a second and, in the process that only starts the others, a part of a GPU.
   const bool has_gpu =
       std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/dev/dxg");
   return cuda_built() && has_gpu ? BackendChoice::cuda : BackendChoice::host;

@@ -1,4 +1,4 @@
-// What a scenario asks of the engine: backend, algorithms of the collectives, training data.
+// Choices of a scenario for the engine: backend, algorithms of the collectives, training data.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ BackendChoice chosen_backend(BackendChoice choice);
 // How the collectives run: the choices of the scenario's `simulation` section. Throws InputError
 // for one that the engine does not have.
 Algorithms algorithms_of(const sim::Scenario& scenario);
-// What it trains on: the file of the scenario, or where it names none the shipped text, for a
+// The training data: the file of the scenario, or where it names none the shipped text, for a
 // classifier the shipped sentences.
 std::string training_data(const sim::Scenario& scenario);
 // Throws InputError for data that cannot be read, or that the model cannot be trained on.

@@ -105,8 +105,8 @@ std::string device_of_this_gpu(const sim::MachineRequest& asked) {
                   gpu, sim::choices_text(gpu, {known.begin(), known.end()})));
 }
 
-// What the measurements are fitted to: the device that was named, else a core of this host, or this
-// GPU or a rank's share of it.
+// The device to which the measurements are fitted: the one that was named, else a core of this
+// host, or this GPU or a rank's share of it.
 sim::Device base_device(const Measuring& job) {
   if (!job.asked.base_device.empty())
     return sim::load_device(sim::find_data_file("topologies/devices", job.asked.base_device));

@@ -1,4 +1,4 @@
-// What `stepcast run` prints.
+// RunReport is what `stepcast run` prints.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct RunReport {
   sim::FlopRate model_rate;  // per rank: what the model needs, without recomputation
   sim::Duration recorded{};  // the step that the breakdown is of; 0: none
   sim::Breakdown breakdown;  // mean over ranks
-  // Of the rank that needs most.
+  // Bytes of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
   sim::Staleness staleness;             // of parameter servers
   std::vector<LayerLoad> expert_loads;  // of the last step, where routers choose by their scores

@@ -104,7 +104,7 @@ std::string memory_text(const RunReport& report) {
   return text + " (the rank with most)";
 }
 
-// Of the tokens of experts, each over the mean.
+// The tokens of experts, each over the mean, as text.
 std::string loads_text(const RunReport& report) {
   std::string text = "experts    tokens over the mean in the last step:\n";
   for (const LayerLoad& layer : report.expert_loads) {

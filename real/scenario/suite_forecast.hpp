@@ -15,7 +15,7 @@ struct SuiteForecast {
   sim::Scenario scenario;
   sim::Plan plan;
   sim::Record record;  // simulated, every rank
-  sim::RealRow row;    // what the forecast knows
+  sim::RealRow row;    // the row as the forecast knows it
 };
 
 // Throws InputError for a scenario that cannot be read or has another number of ranks.

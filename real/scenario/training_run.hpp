@@ -43,9 +43,9 @@ struct TrainingRun {
   std::vector<StepResult> steps;
   std::int64_t next_step = 0;  // that a run which goes on from here would train
   std::size_t warm_up = 0;     // of the steps, not counted in times
-  // Of the last step, with a track of every rank. Empty if a run on cuda was interrupted: recording
-  // costs time there, so only the step that is the last of the plan is recorded. Empty also where
-  // ranks wait for parameter servers alone.
+  // The timeline of the last step, with a track of every rank. Empty if a run on cuda was
+  // interrupted: recording costs time there, so only the step that is the last of the plan is
+  // recorded. Empty also where ranks wait for parameter servers alone.
   sim::Timeline timeline;
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
@@ -59,7 +59,7 @@ struct TrainingRun {
 // Adam's kernel, whatever framework.separate_update says. What was changed is in `followed`.
 sim::Scenario as_executed(sim::Scenario scenario);
 
-// What train_scenario() would refuse before it trains, without training: throws its InputError.
+// Throws the InputError with which train_scenario() would refuse, without training.
 void require_executable(const sim::Scenario& scenario, const sim::Plan& plan,
                         const TrainingRunOptions& options);
 

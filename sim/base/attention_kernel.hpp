@@ -18,7 +18,7 @@ constexpr auto words_of(AttentionKernel) {
       Word{AttentionKernel::flash_2, "flash-2"}, Word{AttentionKernel::unfused, "unfused"}};
 }
 
-// Of any generation: one kernel that keeps no scores in memory.
+// Flash attention of any generation: one kernel that keeps no scores in memory.
 constexpr bool is_flash(AttentionKernel kernel) {
   return kernel != AttentionKernel::unfused;
 }

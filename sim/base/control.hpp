@@ -1,5 +1,5 @@
-// What a long computation is told by its caller: when to stop, whom to tell how far it is, and how
-// many threads it may use. Every library call that can take longer than 50 ms has one.
+// Control: a caller tells a long computation when to stop, whom to tell how far it is, and how many
+// threads it may use. Every library call that can take longer than 50 ms has one.
 #pragma once
 
 #include <exception>

@@ -40,7 +40,7 @@ constexpr int bytes_of(DType dtype) {
   return 0;
 }
 
-// Of an operand of a product, its scales included.
+// Bytes of an element of a product's operand, its scales included.
 constexpr double operand_bytes_of(DType dtype) {
   return dtype == DType::nvfp4 ? 0.5 + 1.0 / 16 : bytes_of(dtype);
 }

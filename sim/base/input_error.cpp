@@ -95,7 +95,7 @@ InputError::InputError(SourcePosition where, std::string what)
 
 std::string_view nearest_name(std::string_view word,
                               const std::vector<std::string_view>& candidates) {
-  // Of a word of two letters only one may be wrong: "tp" is not meant by every other pair.
+  // In a word of two letters only one may be wrong: "tp" is not meant by every other pair.
   constexpr std::size_t longest = 64;  // no name of ours is longer
   if (word.size() > longest) return {};
   std::string_view best;

@@ -17,7 +17,7 @@ struct SourcePosition {
 
 struct Problem {
   SourcePosition where;
-  std::string what;         // what is wrong and what is allowed
+  std::string what;         // the error, and the values that are allowed
   std::string source_line;  // the text of the line, empty if unknown
 };
 

@@ -15,7 +15,7 @@ std::vector<std::string_view> near_names(std::string_view word,
                                          const std::vector<std::string_view>& candidates,
                                          std::size_t most = most_names);
 
-// What is allowed in place of the unknown `word`, as the end of a sentence: "did you mean 'a'?",
+// The allowed names in place of the unknown `word`, as the end of a sentence: "did you mean 'a'?",
 // "allowed: a, b, c" where there are no more, "nearest of 33: a, b, c", or "allowed: a, b, c and 30
 // more" where nothing is near.
 std::string choices_text(std::string_view word, const std::vector<std::string_view>& candidates);

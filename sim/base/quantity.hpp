@@ -12,7 +12,7 @@
 namespace sim {
 
 struct QuantityError {
-  std::string problem;  // what is wrong and which units are allowed
+  std::string problem;  // the error, and the units that are allowed
 };
 
 template <class Quantity>

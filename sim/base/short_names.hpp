@@ -1,4 +1,4 @@
-// What engineers call keys for short.
+// Short names that engineers use for keys.
 #pragma once
 
 #include <array>

@@ -40,8 +40,8 @@ double amount_of(Duration value, const TimeUnit& unit) {
   return static_cast<double>(value.count()) / static_cast<double>(unit.ticks);
 }
 
-// So many digits, zeros at the end too: 5.630, 45.51. Whole numbers have all of theirs, in groups:
-// 1,287. REQUIRES: `value` is 0, or at least 0.1.
+// The value in so many digits, zeros at the end too: 5.630, 45.51. Whole numbers have all of
+// theirs, in groups: 1,287. REQUIRES: `value` is 0, or at least 0.1.
 std::string digits_of(double value, int count) {
   const std::string rounded = fmt::format("{:.{}e}", value, count - 1);
   const int exponent = value > 0 ? std::stoi(rounded.substr(rounded.find('e') + 1)) : 0;

@@ -10,7 +10,7 @@ namespace sim {
 struct TimeFactors {
   double products = 1;        // matrix products and attention
   double memory_kernels = 1;  // all other kernels
-  double host = 1;            // what the host needs to issue a kernel
+  double host = 1;            // time of the host to issue a kernel
   double tensor = 1;          // communication within layers: tensor, context, expert groups
   double data = 1;            // other collectives
   double pipeline = 1;        // sends and receives

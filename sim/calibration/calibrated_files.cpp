@@ -62,7 +62,8 @@ bool is_of(Generation generation, int capability) {
   return true;
 }
 
-// What is not measured comes from a base of the same kind, so the maker must be the same.
+// Checks the maker of the base. Figures that are not measured come from a base of the same kind, so
+// it must be the same.
 void check_base(const Device& base, const MeasuredMachine& machine) {
   const bool gpu = base.generation != Generation::cpu;
   const std::string_view maker = is_cdna(base.generation) ? "AMD" : "NVIDIA";

@@ -11,7 +11,7 @@ namespace sim {
 
 struct CalibratedFile {
   std::string summary;             // for people: residuals of the fit, or the curves
-  std::vector<std::string> notes;  // what could not be used, and what the base says of its nodes
+  std::vector<std::string> notes;  // unused measurements, and notes of the base on its nodes
 };
 
 // Writes the device file `path`; what was not measured is `base`'s. Throws InputError.

@@ -246,7 +246,8 @@ std::string cluster_yaml(const std::string& base_path, const ClusterFile& file,
       curves.push_back(curve);
   std::string text = fmt::format("# Written by `stepcast calibrate` from {}.\nname: {}\n",
                                  yaml_quoted(base_path), yaml_quoted(file.name));
-  // What the reader takes from the node's file it takes again: a comment, no source of this file.
+  // The reader takes the notes of the node's file from that file again: here they are comments, no
+  // source of this file.
   const std::vector<std::string>& told = base.data().node_notes;
   for (std::string note : told) {
     std::replace_if(

@@ -19,8 +19,8 @@ void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& cu
 // A sentence where the log's GPU and the cluster's are known to be different ones; empty otherwise.
 std::string other_device(const Cluster& cluster, const std::string& of_log);
 
-// What alpha and beta of ring steps explain the curves best: T = steps (latency + bytes / p /
-// bandwidth), over all kinds and sizes (robust, relative error).
+// LinkFit is the alpha and beta of ring steps that explain the curves best: T = steps (latency +
+// bytes / p / bandwidth), over all kinds and sizes (robust, relative error).
 struct LinkFit {
   Duration latency{};     // of one message
   Bandwidth bandwidth{};  // of one direction of a rank

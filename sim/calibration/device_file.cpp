@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-// Of 8-bit products alone: what is not 1.
+// Shares of 8-bit products that are not 1.
 std::string shares_of(const GemmModel& model) {
   std::string text;
   for (const auto& [key, share] :
@@ -98,7 +98,7 @@ class DeviceWriter {
       line("  - {}", yaml_quoted(source));
   }
 
-  // What the device was like, and what no parameter stands for.
+  // Writes the state of the device, and the measurements that no parameter stands for.
   void conditions() {
     for (const std::string& text : machine_.conditions)
       line("# Device: {}", yaml_quoted(text));

@@ -28,7 +28,7 @@ struct KinetoTrace {
 
 struct KinetoResult {
   MeasuredMachine machine{};
-  std::vector<std::string> notes{};  // what was left out, and why
+  std::vector<std::string> notes{};  // parts left out, and why
 };
 
 // Throws InputError for what is no trace of that profiler, and where nothing can be used.

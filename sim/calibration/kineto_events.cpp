@@ -149,7 +149,7 @@ class TraceScanner {
     });
   }
 
-  // What Stepcast's own traces say of an operator. False: it is something else.
+  // Reads an argument that Stepcast's own traces give an operator. False: it is something else.
   bool slice_argument(std::string_view key, TraceSlice& slice) {
     const std::array<std::pair<std::string_view, std::int64_t*>, 6> numbers{
         {{"op", &slice.op},

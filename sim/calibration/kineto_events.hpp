@@ -1,4 +1,4 @@
-// What a Kineto trace holds that is of use here.
+// Events of a Kineto trace that are of use here.
 #pragma once
 
 #include <cstdint>

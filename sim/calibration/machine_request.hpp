@@ -1,4 +1,5 @@
-// What is to be measured on this machine, and where the result goes. real/scenario measures.
+// MachineRequest: the measurements to take on this machine, and where the result goes.
+// real/scenario measures.
 #pragma once
 
 #include <string>

@@ -13,13 +13,13 @@ namespace sim {
 struct MeasuredFiles {
   std::vector<std::string> nccl_logs{};      // of nccl-tests and rccl-tests
   std::vector<std::string> kineto_traces{};  // of the PyTorch profiler, of one rank each
-  NcclTestsHints nccl{};                     // what the logs do not say; `trays` is the cluster's
+  NcclTestsHints nccl{};  // facts that the logs do not state; `trays` is the cluster's
   KinetoHints kineto{};
 };
 
 struct FilesOfMachine {
   MeasuredMachine machine;
-  std::vector<std::string> notes;  // what was left out or assumed, and logs of another GPU
+  std::vector<std::string> notes;  // parts left out or assumed, and logs of another GPU
 };
 
 // `cluster`: whose nodes the logs are counted in; null: a host of a log is a node. Throws as

@@ -1,5 +1,5 @@
-// What is measured on a machine, before anything is fitted: plain numbers. The readers of logs and
-// traces fill it (nccl_tests.hpp, kineto.hpp), and so does whoever measures (real/calibrate).
+// Measurements of a machine, before anything is fitted: plain numbers. The readers of logs and
+// traces fill them in (nccl_tests.hpp, kineto.hpp), and so does whoever measures (real/calibrate).
 #pragma once
 
 #include <cstdint>
@@ -89,7 +89,7 @@ struct MeasuredMachine {
   std::vector<MeasuredCopy> copies{};
   std::vector<MeasuredInterference> interference{};
   std::optional<Duration> host_issue{};  // host time to issue one kernel, eager
-  // What the device says of itself; absent: the base device file's.
+  // Figures that the device itself reports; absent: the base device file's.
   std::optional<int> sms{};
   std::optional<Bytes> memory{};
   std::optional<MeasuredReserve> reserved{};

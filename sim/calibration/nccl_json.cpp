@@ -56,7 +56,8 @@ class TestsJson {
     scan_.skip();
     return std::nullopt;
   }
-  // Of a half that was not run or not checked nccl-tests writes null or "nan".
+  // A number, or nothing: for a half that was not run or not checked nccl-tests writes null or
+  // "nan".
   std::optional<double> maybe_number() {
     if (scan_.peek() == JsonScan::Kind::number) return scan_.real({.min = -1, .max = 1e15});
     scan_.skip();

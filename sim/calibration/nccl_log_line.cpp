@@ -78,7 +78,7 @@ std::string without_tags(std::string text) {
   return text;
 }
 
-// What follows the last separator of a label: "0:1048576" is 1048576.
+// The text behind the last separator of a label: "0:1048576" is 1048576.
 std::string_view after_label(std::string_view word) {
   const std::size_t at = word.find_last_of(":>|");
   return at == std::string_view::npos ? word : word.substr(at + 1);

@@ -30,13 +30,13 @@ LogLine log_line(std::string_view raw);
 // more; the words repeat.
 struct LogColumns {
   std::size_t all = 0;        // columns of numbers; a time stamp at the end is not counted
-  std::size_t half = 0;       // of them in one half
+  std::size_t half = 0;       // columns in one half
   bool typed = false;         // the third column is the type of the elements
   bool redop = false;         // the fourth is the reduction
   bool error_column = false;  // before 2.13: the largest deviation instead of a count
   std::vector<std::size_t> times{}, algs{}, buses{}, wrongs{};
 };
-// Of a header with size, time, algbw, busbw; nothing otherwise.
+// The columns of a header with size, time, algbw, busbw; nothing otherwise.
 std::optional<LogColumns> log_columns(std::string_view line);
 
 // The words of a row in `text`, from its size on, as far as they are values; empty: none begins

@@ -88,8 +88,8 @@ class TablePoints {
     return ratio;
   }
 
-  // Of sums, busbw is above algbw in an all-reduce alone (2(n-1)/n), and below it in a
-  // reduce-scatter alone ((n-1)/n). Gathers and all-to-alls look alike.
+  // Among sums, only an all-reduce has busbw above algbw (2(n-1)/n), and only a reduce-scatter
+  // below it ((n-1)/n). Gathers and all-to-alls look alike.
   std::string collective_from_ratio() const {
     const double ratio = largest_ratio();
     const bool sums = std::all_of(table_.rows.begin(), table_.rows.end(),
@@ -237,7 +237,7 @@ class TablePoints {
     return {};
   }
 
-  // Of several reductions `sum` counts, or the first one.
+  // The reduction of a table: of several, `sum` counts, or else the first one.
   std::string reduction() const {
     std::set<std::string> names;
     for (const LogRow& row : table_.rows)

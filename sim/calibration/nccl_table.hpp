@@ -24,7 +24,7 @@ struct LogRank {
   int group = 0;
 };
 
-// What comes before a table, or between it and its rows.
+// LogRun is the text before a table, or between its header and its rows.
 struct LogRun {
   std::string program{};  // "all_reduce_perf"; empty: not named
   int program_line = 0;

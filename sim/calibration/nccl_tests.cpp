@@ -56,7 +56,8 @@ class LogReader {
   }
   bool in_rows() const { return !tables_.empty() && !closed_ && !tables_.back().rows.empty(); }
   bool before_rows() const { return !tables_.empty() && !closed_ && tables_.back().rows.empty(); }
-  // What the lines before a table say of it; between a header and its rows, of the open table.
+  // The run that lines before a table describe; between a header and its rows, that of the open
+  // table.
   LogRun& run() { return before_rows() ? tables_.back().run : next_; }
 
   void read_line(std::string_view raw) {

@@ -24,7 +24,7 @@ struct TrayShape {
   int trays = 0;  // of a node
 };
 
-// What a log does not always say.
+// NcclTestsHints: facts that a log does not always state.
 struct NcclTestsHints {
   std::optional<std::string> collective{};  // word of CollectiveKind, or send_receive
   std::optional<int> ranks{};
@@ -36,7 +36,7 @@ struct NcclTestsLog {
   std::vector<MeasuredCollective> points{};  // tables in the log's order
   std::string device{};                      // as the log names it first; empty: it does not
   std::vector<std::string> versions{};       // "NCCL 2.29.3+cuda13.1"
-  std::vector<std::string> notes{};          // what was left out or assumed, and why
+  std::vector<std::string> notes{};          // parts left out or assumed, and why
 };
 
 // The better half of a row (out of place, in place) counts: NCCL users take either.

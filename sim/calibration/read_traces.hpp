@@ -19,7 +19,7 @@ TracedTimeline read_traces(const std::vector<std::string>& paths,
 TracedTimeline parse_traces(const std::vector<KinetoTrace>& traces,
                             std::optional<int> step = std::nullopt);
 
-// What a kernel does, by its name and that of the operator that issued it.
+// The kind of a kernel, by its name and that of the operator that issued it.
 OpKind kind_of_kernel(std::string_view name, std::string_view op);
 
 }  // namespace sim

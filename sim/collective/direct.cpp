@@ -1,8 +1,8 @@
 // Pairwise messages: all-to-all as NCCL's send/receive kernels do it, and the transfer between two
 // devices.
 //   all-to-all  alpha per batch of peers + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
-// Peers inside the node and beyond are served at once by different channels. Of the p-1 messages a
-// member has several in flight: NCCL batches 8 peers per launch step
+// Peers inside the node and beyond are served at once by different channels. A member has several
+// of its p-1 messages in flight: NCCL batches 8 peers per launch step
 // (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in src/include/device.h), so the latency counts batches.
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 //   network   (N - 1) q_n n  per NIC
 //   NVLink    N g q_r n (g - 1) / g  per GPU: of g ranks on a node one is the forwarder itself
 //   blocks    N g q_r n  through all SMs of the kernel
-// Of the fullest rank, and of the fullest node, q is imbalance_of() times that, up to 1.
+// For the fullest rank, and for the fullest node, q is imbalance_of() times that, up to 1.
 //   t = (t_NVLink^p + t_network^p)^(1/p), t_NVLink the longer of NVLink and blocks
 // p tells how far the two ways run at a time: 1 one behind the other, infinity all at once.
 //

@@ -194,7 +194,7 @@ void Executor::wait_for(std::uint32_t slot, std::uint32_t other, std::uint32_t s
   waiters = static_cast<std::uint16_t>(waiters | 1U << stream);
 }
 
-// `issued`: from the begin of its phase on. What a later phase issues has no time yet.
+// `issued`: from the begin of its phase on. An operator of a later phase has no time yet.
 TimePoint Executor::issued_at(std::uint32_t slot, OpId op, std::int64_t issued) const {
   const std::uint32_t phase = index_of(slot).phase[op.value];
   const HostState& host = hosts_[slot];
@@ -202,7 +202,7 @@ TimePoint Executor::issued_at(std::uint32_t slot, OpId op, std::int64_t issued) 
   return phase < host.phase ? TimePoint{} : host.begun + Duration{issued};
 }
 
-// Until `issued`, or a later phase of the host.
+// Waits until `issued`, or a later phase of the host.
 void Executor::wait_for_host(std::uint32_t slot, std::uint32_t stream, TimePoint issued) {
   SlotState& state = slots_[slot];
   ++hosts_[slot].waits;

@@ -64,7 +64,7 @@ class Executor {
 
   TimePoint end() const { return end_; }
   std::uint64_t events() const { return events_; }
-  std::uint64_t jumped_events() const { return jumped_events_; }  // of those, not simulated
+  std::uint64_t jumped_events() const { return jumped_events_; }  // events not simulated
   std::uint64_t activities() const { return finished_operators_; }
   // Spans by operator, of the i-th recorded slot.
   std::vector<Span> take_spans(std::size_t i) { return std::move(spans_[i]); }

@@ -192,7 +192,7 @@ void Executor::add_launched(Words& words, std::uint32_t slot, std::uint32_t wait
   }
 }
 
-// By what they are, not by their numbers, which say nothing.
+// Live activities, in the order of their places: their numbers say nothing.
 std::vector<std::uint32_t> Executor::live_activities() const {
   std::vector<char> is_free(activities_.size(), 0);
   for (const std::uint32_t id : free_activities_)

@@ -11,7 +11,7 @@ namespace sim {
 
 struct HostIssue {
   Duration kernel{};  // of a kernel, collective or message, with the Python module around it
-  Duration part{};    // of what the host issues from C++ within such a call: a bare call at most
+  Duration part{};    // of a kernel issued from C++ within such a call: a bare call at most
   // `count` launches, which are parts or not.
   Duration of(std::int64_t count, bool parts) const { return (parts ? part : kernel) * count; }
 };

@@ -25,7 +25,8 @@ class LinkTraffic {
   LinkTraffic(const Plan& plan, const Cluster& cluster, const SimulationOptions& options,
               const Timeline& timeline, const Control& control = {});
 
-  // Null: the link carries nothing. Of a class: that of its representative, which carries the same.
+  // The load of a link; null: it carries nothing. All links of a class have that of its
+  // representative.
   const LinkLoad* load(LinkId link) const;
   std::vector<LinkUser> users(LinkId link) const;
 

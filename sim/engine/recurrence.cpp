@@ -85,7 +85,7 @@ class Comparison {
            slack(further) - slack(position) == issue_;
   }
 
-  // Those that were over before the first mark, and their images, hold nobody up.
+  // Dependencies that were over before the first mark, and their images, hold nobody up.
   bool is_past(const StreamPosition& dependency) const {
     return dependency.position < begin_.done[dependency.stream];
   }

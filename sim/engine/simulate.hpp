@@ -69,7 +69,7 @@ struct SimulationStats {
   std::uint64_t rank_classes = 0;  // simulated ranks
   std::uint64_t activities = 0;    // operators that took time
   std::uint64_t events = 0;
-  std::uint64_t jumped_events = 0;  // of those: not simulated, but known from a period before
+  std::uint64_t jumped_events = 0;  // events not simulated, but known from a period before
 };
 
 struct Simulation {

@@ -34,7 +34,7 @@ bool StepwiseRuns::begin(std::uint32_t activity, std::uint32_t channel, std::uin
   const Channel& wired = system_.channels[channel];
   const CommCost& cost = system_.cost(wired.shape, request);
   if (cost.algorithm == Algorithm::in_switch || cost.link_bytes == 0) return false;
-  if (cost.latency + cost.transfer == Duration{}) return false;  // what if it were free
+  if (cost.latency + cost.transfer == Duration{}) return false;  // a what-if: it is free
   const Collective& collective = system_.requests.collectives[request];
   if (is_fused_exchange(collective.carrier)) return false;  // one kernel forwards as it receives
   const GroupShape& shape = system_.group_shapes[wired.shape];

@@ -19,10 +19,10 @@ struct BucketSizes {
   bool operator==(const BucketSizes&) const = default;
 };
 
-// Those of a framework.
+// Usual bucket sizes of a framework.
 BucketSizes usual_bucket_sizes(const Layout& layout, BucketRule rule);
 
-// Those of the layout; what it leaves open follows from the framework.
+// Bucket sizes of the layout; a size that it leaves open follows from the framework.
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs);
 
 struct ChunkOfStage {
@@ -31,8 +31,8 @@ struct ChunkOfStage {
   std::int64_t parameters = 0;  // of all chunks of the rank
 };
 
-// Of one model chunk: Megatron-LM has buckets in the first chunk of the first stage alone. With
-// Layout::buckets their size follows from the parameters (training/training.py,
+// Bucket sizes of one model chunk: Megatron-LM has buckets in the first chunk of the first stage
+// alone. With Layout::buckets their size follows from the parameters (training/training.py,
 // resolve_ddp_bucket_size, at d98e8a64).
 BucketSizes bucket_sizes(const Layout& layout, const Execution& runs, ChunkOfStage where);
 

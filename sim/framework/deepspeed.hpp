@@ -1,4 +1,4 @@
-// What DeepSpeed's engine makes of a layout (deepspeedai/DeepSpeed, runtime/engine.py).
+// How DeepSpeed's engine treats a layout (deepspeedai/DeepSpeed, runtime/engine.py).
 #pragma once
 
 #include "sim/layout/layout.hpp"

@@ -26,7 +26,7 @@ bool is_activation_of_experts(const ModelOp& op) {
   return op.experts > 0 && op.kind == ModelOpKind::elementwise && !is_expert_bias(op);
 }
 
-// What it gives back to the clamps is kept beside what they read.
+// Adds the clamps before the activation. Their output, which it reads, is kept beside their input.
 void clamp(ModelOp& op) {
   const auto half = static_cast<double>(op.out_features);
   op.forward_elements += clamp_forward * half;
@@ -78,7 +78,7 @@ void add_biases(Block& block) {
 // Behind the second, with the weights of choices in fp32, forward: repeated 2, the product 2 + 2,
 // the sum 1 + 2 + 2, the cast 2 + 1; backward: the casts of the gradient 1 + 2 and of that of t 2 +
 // 1, the product for the bias 2 + 2 and its sum 2, that for the weights 2 + 2 + 2 and its sum 2.
-// What is repeated is kept for the gradient of the weights.
+// The repeated bias is kept for the gradient of the weights.
 struct RepeatedBias {
   double forward, backward, saved;
   int forward_launches, backward_launches;

@@ -11,7 +11,7 @@ namespace {
 // Elements read and written, per feature.
 struct EagerForm {
   double forward = 0, backward = 0;
-  // Of those: by kernels with a broadcast or a strided tensor.
+  // Those among them that kernels with a broadcast or a strided tensor move.
   double forward_strided = 0, backward_strided = 0;
   int forward_launches = 1, backward_launches = 1;
   double saved = 0;
@@ -57,7 +57,7 @@ constexpr EagerForm rotary{.forward = 10,
                            .backward_launches = 18,
                            .saved = 1};
 
-// Of heads that are turned in part (phi3, glm4) the turned part and the rest are put together: per
+// Heads that are turned in part (phi3, glm4): the turned part and the rest are put together. Per
 // feature of the whole, reads and writes 1 + 1; backward, of the two slices, zeros 1 + 1, the parts
 // copied into them 1 + 1, their sum 2 + 1; of queries and of keys.
 constexpr EagerForm turned_part{
@@ -158,7 +158,7 @@ void set_norm(ModelOp& op, NormForm form, const EagerForm& eager, std::int64_t h
   const bool of_heads = op.in_place && op.in_features == head_dim;
   if (form == NormForm::fused || (of_heads && form == NormForm::compiled)) return;
   const EagerForm& passes = form == NormForm::eager ? eager : compiled_norm;
-  // Of heads: all of them, which the fused form reads once and writes twice.
+  // Norms of heads: the width of all heads, which the fused form reads once and writes twice.
   const double width = of_heads ? op.forward_elements / 3 : real(op.out_features);
   set(op, passes, width, 3 * width, keeps);
   if (op.in_place) {

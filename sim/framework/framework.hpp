@@ -97,12 +97,12 @@ struct Framework {
   // false: a recomputation by operators drops what eager kernels pass between them within a layer
   // and keeps what a fused one would (torchtitan, selective_ac_option "op").
   bool keeps_intermediates = true;
-  // What the host needs to issue one kernel. Absent: `host_calls` times what the device file says
-  // of one bare call.
+  // Time of the host to issue one kernel. Absent: `host_calls` times the device file's time of one
+  // bare call.
   std::optional<Duration> host_issue{};
   double host_calls = 1;
-  // At which one rank's process updates an offloaded optimizer, in bytes of the host's memory.
-  // Zero: its share of what that memory carries.
+  // The rate at which one rank's process updates an offloaded optimizer, in bytes of the host's
+  // memory. Zero: its share of what that memory carries.
   Bandwidth host_update{};
   bool joint_gate = true;  // gated MLP: gate and up-projection as one product
   bool accuracy = false;   // the loss also takes the argmax of its logits

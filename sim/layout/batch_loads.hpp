@@ -22,7 +22,7 @@ struct BatchLoads {
   std::vector<MicroBatchLoad> waited_for;
   std::int64_t longest_row = 0;  // of the data, for memory: what it is padded to
   double tokens = 0;             // of a row in the mean, padding included
-  double real_tokens = 0;        // of them, those of the data set
+  double real_tokens = 0;        // of a row in the mean, without padding
   double attended = 0;           // as above, of all rows
   double real_attended = 0;      // without padding
   double sequences = 0;          // of a row

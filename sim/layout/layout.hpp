@@ -218,7 +218,7 @@ constexpr auto words_of(GradientCompression) {
                     Word{GradientCompression::int4, "int4"}};
 }
 
-// Those that send the signs of a momentum, behind the last backward pass.
+// Whether a scheme sends the signs of a momentum, behind the last backward pass.
 constexpr bool sends_signs(GradientCompression scheme) {
   return scheme == GradientCompression::one_bit || scheme == GradientCompression::one_bit_lamb;
 }
@@ -435,11 +435,10 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   bool offload_delay = false;
   int offload_delay_after = 0;
   OffloadTarget offload_parameters = OffloadTarget::none;   // ZeRO-3: the shards of ranks
-  OffloadTarget offload_activations = OffloadTarget::none;  // what layers keep for their backward
-                                                            // pass
-  int offload_layers = 0;  // of them, the first so many of a model chunk; 0: all but the last
-  std::vector<OffloadModule> offload_modules;  // of them, inputs of these; empty: everything
-  std::int64_t offload_least = 0;              // of those, tensors of so many elements or more
+  OffloadTarget offload_activations = OffloadTarget::none;  // saved tensors of layers
+  int offload_layers = 0;  // the first so many of a model chunk; 0: all but the last
+  std::vector<OffloadModule> offload_modules;  // inputs of these modules; empty: everything
+  std::int64_t offload_least = 0;              // only tensors of so many elements or more
 
   // Local steps: groups of `local_ranks` data-parallel ranks train apart and meet every
   // `local_steps` steps (sim/plan/rules/local-steps.md). 1: all ranks reduce gradients each step.

@@ -1,4 +1,5 @@
-// A layout in one line, and as JSON. What is off, or of one rank, is left out.
+// A layout in one line, and as JSON. Features that are off, and dimensions of one rank, are left
+// out.
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ constexpr auto words_of(OptimizerKind) {
       Word{OptimizerKind::adafactor, "adafactor"}, Word{OptimizerKind::ademamix, "ademamix"}};
 }
 
-// Numbers kept per parameter: first and second moment, or a momentum. Of muon: of a matrix. What
-// adafactor keeps is no multiple of the parameters (optimizer_states.hpp).
+// Numbers kept per parameter: first and second moment, or a momentum. muon: those of a matrix. The
+// state of adafactor is no multiple of the parameters (optimizer_states.hpp).
 constexpr int moments_of(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::ademamix:

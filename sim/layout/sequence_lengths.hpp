@@ -43,7 +43,7 @@ constexpr bool pads_rows(Packing method) {
   return method == Packing::pad_to_longest || method == Packing::pad_by_length;
 }
 
-// So many sequences of a data set have this length.
+// LengthCount is a length, and how many sequences of a data set have it.
 struct LengthCount {
   std::int64_t length = 0, count = 0;
   bool operator==(const LengthCount&) const = default;

@@ -11,7 +11,7 @@ namespace sim {
 
 struct MemoryUse {
   Bytes peak{};                                        // most bytes alive at once
-  std::array<Bytes, buffer_category_count> at_peak{};  // what they are, by category
+  std::array<Bytes, buffer_category_count> at_peak{};  // by category
   std::array<Bytes, buffer_category_count> peak_of{};  // the highest of each category on its own
   OpId peak_op{};                                      // the operator being issued at the peak
 };

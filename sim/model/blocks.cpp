@@ -112,7 +112,7 @@ ModelOp attention_op(const TransformerShape& shape) {
           .forward_elements = moved,
           .backward_elements = 2 * moved,
           .saved_elements = as_double(queries + keys_values),
-          // Which keys were chosen, as int32.
+          // The chosen keys, as int32.
           .saved_fixed_bytes = shape.sparse.exists() ? 4 * as_double(shape.sparse.top_keys) : 0};
 }
 

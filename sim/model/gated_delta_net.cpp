@@ -65,8 +65,8 @@ double delta_forward_elements(const DeltaSizes& s) {
 }
 
 // dv within chunks: q, k, do; dv. Gradient of states: q, k, w, do, dv; dh, dv. dq, dk, dw: q, k,
-// values, states, do, dh, dv; three results. Of the WY form: k, v, A, dw, du; dk twice, read once,
-// dv. Then dk is added up, 3, and so are the gradients of the decay in fp32.
+// values, states, do, dh, dv; three results. Gradient of the WY form: k, v, A, dw, du; dk twice,
+// read once, dv. Then dk is added up, 3, and so are the gradients of the decay in fp32.
 double delta_backward_elements(const DeltaSizes& s) {
   const double local = 2 * s.key + 2 * s.value;
   const double states = 3 * s.key + 3 * s.value + s.states();

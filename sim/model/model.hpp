@@ -354,7 +354,8 @@ constexpr auto words_of(GradientBuckets) {
                     Word{GradientBuckets::sliced, "sliced"}};
 }
 
-// Whose sizes of buckets hold where a layout gives none (sim/framework/bucket_sizes.hpp).
+// BucketRule is the framework whose bucket sizes hold where a layout gives none
+// (sim/framework/bucket_sizes.hpp).
 enum class BucketRule : std::uint8_t { pytorch, torchtitan, megatron, deepspeed };
 
 // Adam. fused: one pass over memory; eager: one per arithmetic operation; deepspeed: fused between
@@ -435,7 +436,8 @@ struct Execution {
   bool waits_for_messages = false;
   bool sync_before_mlp = false;
   bool blocking_launches = false;
-  // Behind every run of the pipeline, or micro-batch without one: a clock is read there.
+  // Whether the host waits behind every run of the pipeline, or micro-batch without one: a clock is
+  // read there.
   bool waits_for_batches = false;
   // The head and the loss take tokens in chunks, whose logits alone are there at a time (Liger).
   bool chunks_logits = false;
@@ -461,8 +463,8 @@ struct Model {
   Block input;                             // embedding; may be empty
   std::vector<Block> layers;               // one entry per layer
   Block output;                            // final norm, head, loss; may be empty
-  std::optional<TransformerShape> shape;   // what it was built from; none for a list of layers
-  std::vector<std::string> notes;          // what of its file is not in it, a line each
+  std::optional<TransformerShape> shape;   // the shape it was built from; none for a list of layers
+  std::vector<std::string> notes;          // parts of its file that it leaves out, a line each
   std::int64_t parameters() const;         // tied weights counted once
   std::int64_t active_parameters() const;  // that a token passes: of the routed experts, its own
   bool has_experts() const { return shape && shape->experts.count > 0; }

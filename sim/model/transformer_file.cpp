@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-// Which linear layers add a bias.
+// Biases are the linear layers that add a bias.
 enum class Biases : std::uint8_t { none, qkv, attention, all };
 constexpr auto words_of(Biases) {
   return std::array{Word{Biases::none, "none"}, Word{Biases::qkv, "qkv"},

@@ -23,7 +23,7 @@ class Checker : private LayoutProblemList {
   Checker(const Layout& layout, const Model& model) : layout_{layout}, model_{model} {}
 
   std::vector<LayoutProblem> run() {
-    if (!sizes()) return std::move(problems);  // what follows divides by them
+    if (!sizes()) return std::move(problems);  // the checks below divide by the sizes
     batch();
     check_tensor(layout_, model_, *this);
     check_experts(layout_, model_, *this);

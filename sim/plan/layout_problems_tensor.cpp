@@ -62,7 +62,7 @@ class TensorChecker {
   }
 
   // Megatron-LM core_v0.16.1, core/transformer/attention.py: each head on as many ranks as it
-  // takes. What is not modelled beside it is refused.
+  // takes. Features that are not modelled beside it are refused.
   void shared_key_heads() {
     const int t = layout_.tensor_parallel;
     const std::int64_t heads = model_.attention.kv_heads;

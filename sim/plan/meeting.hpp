@@ -21,7 +21,8 @@ bool runs_in_step(const Program& program, OpId op, std::optional<int> begins,
 
 // Steps that one meeting reaches over: 1, or outer_overlap.
 int steps_of_meeting(const Layout& layout);
-// So many steps; the meeting of a fragment, if any, begins in the first and ends in the last.
+// The plan of so many steps; the meeting of a fragment, if any, begins in the first and ends in the
+// last.
 // REQUIRES: plan.layout.trains_apart().
 Plan plan_of_steps(const Plan& plan, int steps, std::optional<int> fragment);
 

@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-// Those of the stages that `is_asked` is true of.
+// The programs of the stages that `is_asked` is true for.
 template <class IsAsked>
 std::vector<Program> lowered(const Model& model, const Layout& layout,
                              const std::vector<MicroBatchLoad>& batches, const IsAsked& is_asked) {

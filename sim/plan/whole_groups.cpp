@@ -68,7 +68,7 @@ std::int64_t ranks_of(const Layout& layout) {
 int most_whole(const std::vector<GroupBlock>& blocks, const NodeRoom& room, std::int64_t world) {
   const auto used = [&](std::int64_t unit) { return room.gpus / unit * unit; };
   const std::int64_t tray = std::max(1, room.gpus / std::max(1, room.trays));
-  std::int64_t unit = 1;  // what the number must be a multiple of
+  std::int64_t unit = 1;  // divides the number
   for (const GroupBlock& one : blocks) {
     if (one.block > room.gpus) continue;
     std::int64_t next = std::lcm(unit, one.block);

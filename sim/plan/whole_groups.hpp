@@ -50,10 +50,10 @@ int even_gpus_per_node(const Layout& layout, const NodeRoom& room, int gpus_per_
 struct CrossingGroups {
   GroupRole role = GroupRole::tensor;
   int ranks = 1;       // of a group
-  int groups = 0;      // there are
-  int crossing = 0;    // of these, on several nodes
+  int groups = 0;      // in all
+  int crossing = 0;    // groups on several nodes
   int nodes = 0;       // the most that one lies on
-  std::string remedy;  // what to set: "cluster.gpus_per_node: 64"
+  std::string remedy;  // a setting that helps: "cluster.gpus_per_node: 64"
 };
 std::vector<CrossingGroups> crossing_groups(const Plan& plan, const NodeRoom& room,
                                             int gpus_per_node);

@@ -38,8 +38,8 @@ struct Buffer {
   Bytes host{};     // of one in the host's memory, whose size on the device is 0
 };
 
-// Whose buffers other streams record (torch.Tensor.record_stream): free when the device is done
-// with them there.
+// RecordedStreams: the operators whose buffers other streams record (torch.Tensor.record_stream).
+// These are free when the device is done with them there.
 enum class RecordedStreams : std::uint8_t {
   none,
   tensor,    // collectives within layers

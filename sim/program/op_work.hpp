@@ -156,7 +156,7 @@ struct ExpertRouting {
   std::int64_t groups = 0, groups_per_token = 0;  // 0: all experts are one group
   bool consecutive = false;  // experts that follow each other, one token's behind the other's
   double imbalance = 1;      // tokens of the fullest rank, over the average
-  // The same of the fullest 1, 2, 4, ... ranks that follow each other; 0: as `imbalance`.
+  // The imbalance of the fullest 1, 2, 4, ... ranks that follow each other; 0: as `imbalance`.
   std::array<double, routed_blocks> of_blocks{};
   bool operator==(const ExpertRouting&) const = default;
 };

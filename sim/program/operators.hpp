@@ -50,7 +50,7 @@ constexpr auto words_of(OpKind) {
                     Word{OpKind::server_exchange, "server_exchange"},
                     Word{OpKind::barrier, "barrier"}};
 }
-// On the host, or between its memory and the device's.
+// Whether a kernel runs on the host, or between its memory and the device's.
 constexpr bool is_of_host(OpKind kind) {
   return kind == OpKind::host_copy || kind == OpKind::host_update;
 }

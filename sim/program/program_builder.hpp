@@ -93,7 +93,7 @@ class ProgramBuilder {
   std::array<std::array<std::uint32_t, stream_count>, stream_count> seen_{};
   std::array<bool, stream_count> has_waits_{};
   HostRules host_rules_;
-  std::array<std::uint32_t, stream_count> host_seen_{};  // what the host has waited for
+  std::array<std::uint32_t, stream_count> host_seen_{};  // operators that the host has waited for
 };
 
 }  // namespace sim

@@ -59,7 +59,7 @@ class Unroller {
  private:
   struct Lane {
     Ids last;     // the operator kept last
-    Ids pending;  // what operators left out since then waited for
+    Ids pending;  // dependencies of the operators left out since then
   };
   Lane& lane(std::uint32_t op) { return lanes_[static_cast<std::size_t>(from_.stream[op])]; }
 

@@ -32,7 +32,7 @@ ClosedForm bubble_closed_form(const Layout& layout) {
       // runs follow each other without a wait.
       return {idle / (6 * batches * layout.pipeline_runs + idle), "(P-1)/(6m+P-1)"};
     case Schedule::dual_pipe_v:
-      // Whose pairs run one after the other: the same, but runs wait for each other.
+      // The pairs of passes run one after the other: the same, but runs wait for each other.
       return {idle / (6 * batches + idle), "(P-1)/(6m+P-1)"};
     case Schedule::v_half:
       // The same, of b = (P-1)(F+B+W): b/2.

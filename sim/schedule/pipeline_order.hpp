@@ -10,7 +10,7 @@ namespace sim {
 
 struct PipelineOrder {
   std::vector<std::vector<Slot>> ranks;
-  // Of each slot; empty where the schedule does not let messages wait
+  // The begin of each slot; empty where the schedule does not let messages wait
   // (ScheduleRules::sends_beside).
   std::vector<std::vector<int>> begins;
 };

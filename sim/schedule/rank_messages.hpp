@@ -1,9 +1,9 @@
 // The messages of one pipeline rank, as they follow from placement and order: what each slot
 // receives and sends, and in which order messages arrive.
 //
-// What goes to a neighbour, activations or gradients, shares one queue: it arrives in the order in
-// which it was sent. Where a rank uses messages in another order, it asks for them in the order of
-// the sender, and for earlier ones with the first that it needs (PyTorch,
+// Messages to a neighbour, activations or gradients, share one queue: they arrive in the order in
+// which they were sent. Where a rank uses messages in another order, it asks for them in the order
+// of the sender, and for earlier ones with the first that it needs (PyTorch,
 // distributed/pipelining/schedules.py, _add_send_recv, places them likewise).
 #pragma once
 
@@ -29,7 +29,7 @@ class RankMessages {
  public:
   RankMessages(const Layout& layout, const PipelineOrder& order, int rank);
 
-  // What a slot starts from, and where its result goes, if that is another rank.
+  // The message that a slot starts from, and the one that carries its result, if these cross ranks.
   std::optional<SlotMessage> into(const Slot& slot) const;
   std::optional<SlotMessage> out_of(const Slot& slot) const;
   // The slots of this rank that use messages of a neighbour, in the order in which it sends them.

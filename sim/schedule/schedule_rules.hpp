@@ -1,4 +1,5 @@
-// What each pipeline schedule asks of a layout, and what follows from it: one row per schedule.
+// ScheduleRules are the demands of each pipeline schedule on a layout, and what follows from it:
+// one row per schedule.
 #pragma once
 
 #include <array>

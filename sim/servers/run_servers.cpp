@@ -268,7 +268,7 @@ class Runner {
     return system_.mode != Servers::bounded || worker.steps <= slowest() + system_.staleness;
   }
 
-  // Those that waited for the worker whose step has ended.
+  // Releases the workers that waited for the one whose step has ended.
   void release(std::uint32_t by) {
     if (system_.mode != Servers::bounded) return;
     for (std::uint32_t w = 0; w < size(); ++w) {

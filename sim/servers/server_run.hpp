@@ -1,4 +1,4 @@
-// What a run of workers and parameter servers settles to.
+// ServerRun is the steady state of a run of workers and parameter servers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace sim {
 
 struct ServerRun {
   Duration step{};                // of a worker, from begin to begin, the mean over all
-  Duration compute{};             // of it, kernels
-  Duration exchange{}, others{};  // of it, the wait for servers, and for slower workers (bounded)
+  Duration compute{};             // kernels in a step
+  Duration exchange{}, others{};  // waits in a step: for servers, and for slower workers (bounded)
   Staleness staleness;            // empty where servers are synchronous
   double servers_busy = 0;        // share of the time in which they update
   LinkId busiest{};

@@ -22,7 +22,7 @@ bool MaxMinSolver::FlowLevel::operator==(const FlowLevel& other) const {
   return !(*this < other) && !(other < *this);
 }
 
-// Of an activity whose flows have risen so far.
+// The rate of an activity with so many flows that have risen to this level, at most `cap`.
 std::int64_t MaxMinSolver::FlowLevel::times(std::int64_t flows, std::int64_t cap) const {
   WideInt level = static_cast<WideInt>(whole) * flows;
   if (part != 0 && flows != 1) level += static_cast<WideInt>(part) * flows / of;
@@ -56,8 +56,9 @@ void MaxMinSolver::freeze(const MaxMinProblem& problem, std::uint32_t activity,
   }
 }
 
-// Those that reach their cap; if none does, everything on a resource that is full at this level.
-// The set is complete before the first freeze, because freezing changes what is left.
+// Finds the activities that stop: those that reach their cap; if none does, everything on a
+// resource that is full at this level. The set is complete before the first freeze, because
+// freezing changes what is left.
 void MaxMinSolver::find_stopping(const MaxMinProblem& problem, const FlowLevel& level) {
   stopping_.clear();
   for (const std::uint32_t a : open_)

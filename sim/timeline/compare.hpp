@@ -57,7 +57,7 @@ struct Comparison {
   Both step{};                     // the recorded one
   std::vector<NamedBoth> parts;    // the breakdown: they sum to the step
   std::vector<NamedBoth> work;     // compute by kind; communication by class, exposed or not
-  std::vector<OperatorRow> rows;   // what explains most of the difference first
+  std::vector<OperatorRow> rows;   // the operators that explain most of the difference first
   std::vector<NamedBoth> streams;  // busy time per stream
   std::vector<RankSpread> spread;  // over ranks
   std::vector<std::string> notes;  // "A was measured 10 times: 1.2 ms median, ..."

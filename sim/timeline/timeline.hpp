@@ -54,7 +54,7 @@ struct Timeline {
   std::vector<RankTrack> tracks;  // representatives, or all ranks
   std::vector<LinkLoad> links;    // busiest first
   std::vector<CollectiveSummary> collectives;
-  std::string engine;  // what made it: "simulated"
+  std::string engine;  // the maker: "simulated"
 };
 
 }  // namespace sim

@@ -107,7 +107,7 @@ struct HostTraits {
 };
 
 struct LinkFault {
-  // Which links: "node 3 nic 1", "node 3 gpu 2 nvlink", or "fabric NAME" as `topo` prints them.
+  // The links: "node 3 nic 1", "node 3 gpu 2 nvlink", or "fabric NAME" as `topo` prints them.
   std::string where;
   double factor = 0;  // of the capacity that is left; 0: dead
   bool operator==(const LinkFault&) const = default;

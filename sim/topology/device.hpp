@@ -52,7 +52,7 @@ constexpr bool is_cdna(Generation generation) {
 struct GemmModel {
   FlopRate peak{};            // dense data-sheet rate
   double attained = 0;        // share of it that the SMs reach on an infinitely large tile and K
-  double gradient_share = 1;  // of that, 8-bit products that give gradients (sim/cost/MODEL.md)
+  double gradient_share = 1;  // of `attained`, in 8-bit products for gradients (sim/cost/MODEL.md)
   // Products with scales of blocks reach these shares of `attained`, in the place of
   // gradient_share: sums are scaled every 128 steps of K, or, micro, in the tensor cores.
   double block_share = 1, row_share = 1, micro_share = 1;  // ProductScales
@@ -109,7 +109,7 @@ struct MemoryModel {
   double optimizer = 0;
   double gemm = 0;     // a matrix product that is bound by reading its operands
   Duration fixed{};    // launch and tail of one kernel on the device
-  Bandwidth per_sm{};  // what one SM can move: fewer SMs than it takes are the bound
+  Bandwidth per_sm{};  // bandwidth of one SM: the bound where too few take part
 };
 
 // A kernel whose time was measured on the very device: it beats the formula. All that tells kernels

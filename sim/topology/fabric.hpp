@@ -43,7 +43,7 @@ struct FabricLink {
   std::uint32_t to = 0;
   Link link;
   int bundled = 1;           // cables that this one stands for
-  std::uint32_t weight = 1;  // what a shortest path counts
+  std::uint32_t weight = 1;  // length, for shortest paths
 };
 
 // Switches of one kind, numbered 0.. within it; `inner` > 1 numbers them as two parts: "leaf 3.7".

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t whole_share = 65536;
 struct Arc {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint32_t weight = 1;  // what "short" counts
+  std::uint32_t weight = 1;  // length, for shortest paths
 };
 
 struct ArcShare {

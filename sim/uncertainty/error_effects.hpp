@@ -1,5 +1,5 @@
-// What is known of the effects that the error of a forecast is the sum of: a normal distribution,
-// as the published rows leave it, narrowed by runs that were measured.
+// ErrorEffects is the distribution of the effects whose sum is the error of a forecast: a normal
+// distribution, as the published rows leave it, narrowed by runs that were measured.
 #pragma once
 
 #include <Eigen/Core>
@@ -25,14 +25,14 @@ class ErrorEffects {
   double variance(const Eigen::VectorXd& coefficients) const {
     return coefficients.dot(covariance_ * coefficients);
   }
-  // With an effect for each category of the jobs that no run has. unknown_variance() of them is
-  // then zero, and jobs that share a category share its effect.
+  // The same effects, with one more for each category of the jobs that no run has.
+  // unknown_variance() of them is then zero, and jobs that share a category share its effect.
   ErrorEffects with_unknown(const std::vector<JobTraits>& jobs) const;
   const Eigen::MatrixXd& covariance() const { return covariance_; }
-  // Of a job with categories that no run has; with `but`, those of it left out.
+  // Variance by a job's categories that no run has; the categories of `but` are left out.
   double unknown_variance(const JobTraits& traits) const;
   double unknown_variance(const JobTraits& traits, const JobTraits& but) const;
-  // Those that no published row has.
+  // Categories of a job that no published row has.
   std::vector<std::string> unlike(const JobTraits& traits) const;
 
   double mean_of(ErrorSource source) const { return mean_[static_cast<Eigen::Index>(source)]; }

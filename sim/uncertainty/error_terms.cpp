@@ -34,7 +34,8 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
       fmt::format("dtype {}", word(traits.dtype)),
       fmt::format("dtype {} on {}", word(traits.dtype), word(traits.generation)),
       fmt::format("schedule {}", traits.pipelined ? word(traits.schedule) : "none")};
-  // What one framework does well another may not: each is a category of the two.
+  // A technique may work well in one framework and not in another: each category is a pair of the
+  // two.
   const auto under = [&](bool is, std::string_view what) {
     if (is) found.push_back(fmt::format("{} under {}", what, word(traits.framework)));
   };

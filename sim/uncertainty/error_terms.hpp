@@ -1,6 +1,6 @@
-// What the error of a forecast is made of: ln(measured / forecast) of a job is the sum of its
-// categories' effects and, for each source below, of the source's effect times the job's
-// coefficient, and of a rest. docs/how-sure.md derives it.
+// Terms of the error of a forecast: ln(measured / forecast) of a job is the sum of its categories'
+// effects and, for each source below, of the source's effect times the job's coefficient, and of a
+// rest. docs/how-sure.md derives it.
 #pragma once
 
 #include <Eigen/Core>
@@ -18,7 +18,7 @@ inline double squared(double x) {
   return x * x;
 }
 
-// Of ErrorSource::scale: per three doublings.
+// The coefficient of ErrorSource::scale: per three doublings.
 double scale_coefficient(int gpus);
 // The coefficients of a job.
 SourceVector source_coefficients(const JobTraits& traits);

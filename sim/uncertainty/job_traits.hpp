@@ -1,4 +1,4 @@
-// What of a job its forecast's error depends on.
+// JobTraits are the traits of a job on which its forecast's error depends.
 #pragma once
 
 #include <string>

@@ -20,8 +20,9 @@ struct Coefficient {
   double value = 0;
 };
 
-// Of a variance: as if so many more effects of this mean square had been seen (the conjugate prior,
-// scaled inverse chi-square: Gelman et al., Bayesian Data Analysis, section 2.6).
+// VariancePrior is the prior of a variance: as if so many more effects of this mean square had been
+// seen (the conjugate prior, scaled inverse chi-square: Gelman et al., Bayesian Data Analysis,
+// section 2.6).
 struct VariancePrior {
   double effects = 0;
   double variance = 0;

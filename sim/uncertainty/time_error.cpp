@@ -15,7 +15,7 @@
 namespace sim {
 namespace {
 
-// What one's own few runs say of a part is not believed beyond these.
+// Limits of the factor that one's own few runs give a part of the step.
 constexpr double least_anchor_factor = 0.25, most_anchor_factor = 4;
 
 }  // namespace
@@ -74,7 +74,7 @@ TimeInterval TimeErrors::interval(const JobTraits& traits) const {
 
 double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobTraits& b,
                                  Duration time_b) const {
-  // What the two have in common falls out: the machine, the job, most categories.
+  // Terms that both jobs share fall out: the machine, the job, most categories.
   const Eigen::VectorXd difference = effects_.coefficients(a) - effects_.coefficients(b);
   const double variance = effects_.variance(difference) + 2 * squared(model_.rest) +
                           effects_.unknown_variance(a, b) + effects_.unknown_variance(b, a);

@@ -24,7 +24,7 @@ struct TimeErrorModel {
   double multiple = 1.6;  // half its width, in standard deviations: found by leaving sets out
   SourceVector deviation = SourceVector::Zero();
   double unlike = 0;                    // of a job with a category that no row has
-  double rest = 0;                      // of what nothing explains, row by row
+  double rest = 0;                      // of the error that no effect explains, row by row
   double unmeasured = 0;                // of a device or a number format without a measured step
   std::vector<std::string> categories;  // of the rows
   int rows = 0, sets = 0;               // that it rests on
@@ -35,10 +35,10 @@ class TimeErrors {
   explicit TimeErrors(TimeErrorModel model);
   // Throws InputError.
   static TimeErrors load(const std::string& path);
-  // What is left to be unsure of, given measured runs, where forecasts have the factors that
-  // follow from them.
+  // The errors that remain, given measured runs, where forecasts have the factors that follow from
+  // them.
   TimeErrors anchored(const Anchor& anchor) const;
-  // On the parts of a step of `job` on so many GPUs: what the runs say, on the average.
+  // Factors on the parts of a step of `job` on so many GPUs, by the runs on the average.
   TimeFactors factors(const std::string& job, int gpus) const;
 
   const TimeErrorModel& model() const { return model_; }
@@ -56,8 +56,8 @@ class TimeErrors {
                        Duration time_b) const;
   // The mean of the true time over the forecast one.
   double mean_factor(const JobTraits& traits) const;
-  // What choosing each of these jobs costs on the average against the one that is truly fastest,
-  // as a share of that one's time. `jobs` and `times` in the same order.
+  // The mean cost of choosing each of these jobs instead of the one that is truly fastest, as a
+  // share of that one's time. `jobs` and `times` in the same order.
   std::vector<double> regrets(const std::vector<JobTraits>& jobs,
                               const std::vector<Duration>& times) const;
 
@@ -73,7 +73,8 @@ std::string time_error_yaml(const TimeErrorModel& model);
 
 // The shipped figures, read once; nothing where the data folder has none.
 const std::optional<TimeErrors>& shipped_time_errors();
-// Those of forecasts with an anchor, which may be null: then the shipped ones. Null without any.
+// The errors of forecasts with an anchor, which may be null: then the shipped ones. Null without
+// any.
 const TimeErrors* time_errors_of(const std::shared_ptr<const TimeErrors>& anchored);
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// What a report says of how sure its time is.
+// TimeInterval tells how sure a report is of its time.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct TimeInterval {
   double level = 0;                 // share of such runs that are expected within
   int rows = 0, sets = 0;           // that it rests on
   int own_runs = 0;                 // of an anchor
-  std::vector<std::string> unlike;  // what of the job no measured row has, "schedule gpipe"
+  std::vector<std::string> unlike;  // traits of the job that no measured row has, "schedule gpipe"
   Duration shortest(Duration forecast) const { return scaled(forecast, low); }
   Duration longest(Duration forecast) const { return scaled(forecast, high); }
 

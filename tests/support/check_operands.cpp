@@ -71,7 +71,7 @@ void check_roles(const Program& program, OpId op) {
   }
 }
 
-// Of a life of a buffer.
+// Uses of a buffer in one of its lives.
 struct Uses {
   std::uint32_t writer = UINT32_MAX;  // the last one
   HappensBefore::Clock readers{};     // since then

@@ -1,2 +1,2 @@
-// Of the program that has the precompiled header of all tests.
+// The program that has the precompiled header of all tests.
 int main() {}

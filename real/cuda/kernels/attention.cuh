@@ -1,4 +1,4 @@
-// What the attention kernels share: who they work on, tiles in shared memory, fragments.
+// Parts that the attention kernels share: who they work on, tiles in shared memory, fragments.
 //
 // FlashAttention-2 (Dao 2023): a block owns a tile of rows and walks over the tiles of the other
 // side, so that no matrix of sequence x sequence is ever written. Tiles are copied in the
@@ -10,7 +10,7 @@
 
 namespace real::kernels {
 
-// Of the other side at a time: wide heads leave registers for half of it, or they spill.
+// Rows of the other side at a time: wide heads leave registers for half of them, or they spill.
 template <int width>
 inline constexpr int walk_rows = width > 64 ? 32 : 64;
 inline constexpr int attention_warps = 4;

@@ -142,8 +142,8 @@ __device__ __forceinline__ void differentiate(float scale, const float* statisti
   }
 }
 
-// What a step of the walk needs of the other side: keys and values, or queries and gradients of one
-// of the heads that share the own keys.
+// A step of the walk over the other side: keys and values, or queries and gradients of one of the
+// heads that share the own keys.
 struct Step {
   int head, first;
 };

@@ -20,7 +20,7 @@ constexpr float lowest_float = -3.402823466e38f;
 struct Slice {
   std::int64_t first;
   int classes, valid;
-  // Of the first class of a token's row.
+  // The place of the first class of a token's row.
   __device__ std::int64_t row(std::int64_t token) const { return token * classes; }
 };
 

@@ -1,4 +1,4 @@
-// What all kernels stand on: formats of memory, vectors of 16 bytes, sums over a warp and a block.
+// The basis of all kernels: formats of memory, vectors of 16 bytes, sums over a warp and a block.
 // The sources compile with nvcc, and with a C++ compiler on the emulator of tests/gpu/emulation.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What works on every element by itself: activations, sums, casts, biases.
+// Kernels that work on every element by itself: activations, sums, casts, biases.
 #include "real/cuda/kernels/activations.cuh"
 #include "real/cuda/kernels/launch.cuh"
 

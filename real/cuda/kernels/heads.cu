@@ -1,4 +1,4 @@
-// What works on the heads of rows [queries | keys | values]: norms of single heads, rotary
+// Kernels that work on the heads of rows [queries | keys | values]: norms of single heads, rotary
 // embedding.
 #include "real/cuda/kernels/norm.cuh"
 

@@ -50,7 +50,7 @@ __global__ void finish_norm_kernel(const float* sum, float clip, float* norm, fl
 }
 
 __global__ void require_finite_kernel(const double* value, float* sum) {
-  // Of a double, as is_finite() of a float.
+  // The test of is_finite(), for a double.
   if (threadIdx.x == 0 && !(fabs(*value) <= 1.7976931348623157e308)) *sum = nanf("");
 }
 

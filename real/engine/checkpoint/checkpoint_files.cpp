@@ -163,7 +163,7 @@ std::string step_folder(const std::string& folder, std::int64_t step) {
 std::string find_checkpoint(const std::string& folder) {
   std::error_code error;
   if (files::exists(files::path{folder} / "manifest.json", error)) return folder;
-  // Of a folder that was named itself, say what it lacks.
+  // If the folder itself was named, say what it lacks.
   const auto holds_shards = files::exists(files::path{folder} / shard_name(0), error);
   if (holds_shards)
     refuse((files::path{folder} / "manifest.json").string(),

@@ -69,7 +69,7 @@ class Shard {
     if (sha256_of(data_) != stated_.sha256)
       refuse(in_.path(), "this shard was changed: its SHA-256 is not the manifest's");
   }
-  // Of the block that begins at `offset` elements of the data.
+  // Values of the block that begins at `offset` elements of the data.
   const float* values(std::int64_t offset) const {
     const std::size_t start = sizeof(ShardHeader) + blocks_.size() * sizeof(ShardBlock);
     return reinterpret_cast<const float*>(data_.data() + start) + offset;
@@ -82,7 +82,7 @@ class Shard {
   std::vector<std::byte> data_;
 };
 
-// What a rank needs of a checkpoint, put together from all shards.
+// Loader puts together a rank's part of a checkpoint from all shards.
 class Loader {
  public:
   explicit Loader(const CheckpointRank& rank) : rank_{rank}, of_parameter_(rank.parameters.size()) {

@@ -34,7 +34,7 @@ class LabelledText : public Samples {
   std::int64_t ids() const { return next_id_; }                 // of the tokenizer
   const std::vector<std::string>& labels() const { return labels_; }
 
-  // Of a sentence drawn from (seed, step, sample), with replacement: its ids, padding up to
+  // A sentence drawn from (seed, step, sample), with replacement: its ids, padding up to
   // sequence_length, and behind them the number of its label.
   void sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
               std::int32_t* to) const override;
@@ -61,8 +61,8 @@ class LabelledText : public Samples {
   std::int32_t next_id_ = 2;
 };
 
-// What the model is trained on, from a file: sentences with labels for a classifier, else a text or
-// token ids. Throws InputError as LabelledText and Corpus do.
+// The samples that the model is trained on, from a file: sentences with labels for a classifier,
+// else a text or token ids. Throws InputError as LabelledText and Corpus do.
 std::unique_ptr<Samples> open_samples(const std::string& path, const sim::Model& model,
                                       std::int64_t sequence_length);
 

@@ -1,4 +1,4 @@
-// What a file of training data holds, as text: `stepcast tokens show`.
+// Contents of a file of training data, as text: `stepcast tokens show`.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ constexpr std::int64_t largest_id = std::numeric_limits<std::int32_t>::max();  /
 constexpr std::int64_t sixteen_bits = std::numeric_limits<std::uint16_t>::max();
 constexpr const char* page = "real/engine/TOKENS.md says how to make one";
 
-// What a format is told by: the beginning of a file.
+// Beginning is the beginning of a file, by which its format is told.
 struct Beginning {
   explicit Beginning(const InputFile& file)
       : path{file.path()},
@@ -206,7 +206,7 @@ TokenFile read_megatron(const InputFile& index, const Beginning& begin, const st
           .largest = {}};
 }
 
-// What would train as bytes, and is no text.
+// Foreign is a format that would train as bytes, and is no text.
 struct Foreign {
   std::string_view magic, what;
 };

@@ -1,4 +1,4 @@
-// What a file of training data holds: a text as bytes, or token ids behind a header. The formats,
+// Contents of a file of training data: a text as bytes, or token ids behind a header. The formats,
 // byte by byte, are in TOKENS.md.
 #pragma once
 
@@ -31,7 +31,7 @@ struct TokenFile {
   int width = 1;           // bytes of an id: 1, 2 or 4
   std::int64_t first = 0;  // byte of `data` where the ids begin
   std::int64_t count = 0;  // ids
-  // Of the tokenizer, and the largest id, where the file says so; largest < vocabulary.
+  // The tokenizer's vocabulary, and the largest id, where the file says so; largest < vocabulary.
   std::optional<std::int64_t> vocabulary, largest;
 };
 

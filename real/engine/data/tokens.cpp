@@ -10,7 +10,7 @@
 namespace real {
 namespace {
 
-// Of the numbers that place samples, apart from those of weights (hashes of names).
+// The stream of random numbers that place samples, apart from those of weights (hashes of names).
 constexpr std::uint64_t sample_stream = 0x73616d706c6573;  // "samples"
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a run is trained on: a text as bytes or a file of token ids, and which part of it every
+// The training data of a run: a text as bytes or a file of token ids, and which part of it every
 // sample is.
 #pragma once
 

@@ -10,7 +10,7 @@
 
 namespace real {
 
-// Of log_sum_exp: a number, or a row of probabilities, for each head and token.
+// Bytes of log_sum_exp: a number, or a row of probabilities, for each head and token.
 inline std::int64_t kept_bytes(const kernels::AttentionShape& shape) {
   const kernels::HeadsShape& heads = shape.heads;
   return 4 * heads.heads * heads.tokens * (shape.fused ? 1 : heads.sequence);

@@ -18,7 +18,7 @@ struct CompressedBucket {
   sim::GradientCompression scheme = sim::GradientCompression::none;
   std::int64_t elements = 0, padded = 0;
   int ranks = 1, rank = 0;    // that reduce it, and which of them this is
-  int inner = 0;              // of them on a node; 0: one level
+  int inner = 0;              // ranks on a node; 0: one level
   std::int64_t selected = 0;  // top_k, random_k
   std::int64_t part = 0;      // elements that one rank averages: one_bit, int8, int4
   int factor_columns = 0;     // power_sgd

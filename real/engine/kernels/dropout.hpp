@@ -26,7 +26,7 @@ class DropoutMask {
         dropped_below_{static_cast<std::uint64_t>(dropout.probability * 0x1p32)},
         kept_{static_cast<float>(1 / (1 - dropout.probability))} {}
 
-  // What the element is multiplied by: 0 or 1 / (1 - p).
+  // The factor of the element: 0 or 1 / (1 - p).
   float factor(std::uint64_t element) {
     const std::uint64_t block = element / 4;
     if (block != block_) {

@@ -13,8 +13,8 @@ namespace real::kernels {
 void lamb(const Adam& settings, const AdamState& state, std::span<const BoundTensor> tensors,
           StreamHandle stream);
 
-// What 1-bit LAMB keeps beside: a second moment of what came, and of each tensor
-// sim::lowering::lamb_numbers; all zero before its first step.
+// OneBitLamb is the further state of 1-bit LAMB: a second moment of the gradients that came, and
+// for each tensor sim::lowering::lamb_numbers; all zero before its first step.
 struct OneBitLamb {
   float* fresh = nullptr;
   float* numbers = nullptr;

@@ -52,7 +52,8 @@ inline double logarithm(double x) {
 struct Angle {
   double sine = 0, cosine = 0;
 };
-// Of 2 pi `turn`, a turn in (0, 1): within an eighth of a turn of a multiple of a quarter.
+// Sine and cosine of 2 pi `turn`, a turn in (0, 1): within an eighth of a turn of a multiple of a
+// quarter.
 inline Angle angle_of(double turn) {
   // Not lround(), which is no vector code; `turn` is positive.
   const auto quarter = static_cast<int>(turn * 4 + 0.5);  // NOLINT(bugprone-incorrect-roundings)

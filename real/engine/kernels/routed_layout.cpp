@@ -4,7 +4,7 @@
 
 namespace real {
 
-// Of the k choices of a token at most as many as a rank has experts come to it.
+// At most as many of the k choices of a token come to a rank as it has experts.
 sim::Layout with_room_for_all(sim::Layout layout, const sim::Model& model) {
   if (!model.has_experts()) return layout;
   const sim::Layout plain;

@@ -1,4 +1,4 @@
-// What the engine makes of a layout when routers choose by their scores.
+// The engine's form of a layout when routers choose by their scores.
 #pragma once
 
 #include "sim/layout/layout.hpp"

@@ -22,7 +22,7 @@ struct Routing {
   constexpr std::int64_t expert_of(std::int64_t token, std::int64_t choice) const {
     return (token * per_token + choice) % experts;
   }
-  // Of a copy among those that are sent: by expert, and so by rank; then by token.
+  // The row of a copy among those that are sent: by expert, and so by rank; then by token.
   constexpr std::int64_t row_of(std::int64_t token, std::int64_t choice) const {
     const std::int64_t copy = token * per_token + choice;
     return copy % experts * copies_for_each() + copy / experts;

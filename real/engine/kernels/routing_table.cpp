@@ -191,7 +191,7 @@ void RoutingTables::begin_step() {
     std::fill(tokens.begin(), tokens.end(), 0);
 }
 
-// Of forward passes alone: a recomputation chooses again what was chosen.
+// Counts the choices of forward passes alone: a recomputation chooses the same again.
 void RoutingTables::count(const BoundOp& op) {
   if (op.pass != sim::Pass::forward) return;
   std::vector<std::int64_t>& to = loads_.at(key_of(op).first);

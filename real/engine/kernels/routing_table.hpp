@@ -43,7 +43,7 @@ class RoutingTable {
   explicit RoutingTable(const RoutingShape& shape);
 
   const RoutingShape& shape() const { return shape_; }
-  // Of the copies of a token, in the order of its choices.
+  // Experts of the copies of a token, in the order of its choices.
   std::span<std::int32_t> experts_of(std::int64_t token);
   std::span<const std::int32_t> experts_of(std::int64_t token) const;
   // Gives each copy its row, from experts_of() of all tokens. `weights`: of the copies; an expert
@@ -57,7 +57,7 @@ class RoutingTable {
   std::span<const std::int64_t> sent() const { return sent_; }      // rows of each expert
   std::int64_t rows_sent() const;
 
-  // What has come from part `part` of share `share`: rows of each expert of this rank.
+  // Rows of each expert of this rank that have come from part `part` of share `share`.
   std::span<std::int64_t> came(std::int64_t share, std::int64_t part);
   std::span<std::int64_t> came(std::int64_t share);  // of all parts, one behind the other
   std::int64_t rows_came(std::int64_t share, std::int64_t part) const;

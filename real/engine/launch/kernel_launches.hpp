@@ -24,7 +24,7 @@
 
 namespace real {
 
-// What is kept in fp32 whatever the format of activations.
+// Numbers that are kept in fp32 whatever the format of activations.
 inline float* floats(std::byte* memory) {
   return reinterpret_cast<float*>(memory);
 }
@@ -44,7 +44,7 @@ class KernelLaunches {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
-    std::byte* host = nullptr;  // of what is offloaded; null: there is nothing
+    std::byte* host = nullptr;  // memory of offloaded tensors; null: there are none
     const StepMemory& memory;
     const kernels::Table& kernels;
     Attentions attentions;
@@ -55,7 +55,7 @@ class KernelLaunches {
     const kernels::DropoutTable* dropout = nullptr;          // the same
     const kernels::LambTable* lamb = nullptr;                // the same
     const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
-    // Of routers that choose by their scores; null: they choose evenly.
+    // For routers that choose by their scores; null: they choose evenly.
     RoutingTables* routing = nullptr;
     const kernels::RoutedTable* routed = nullptr;
   };

@@ -16,8 +16,8 @@ Launch KernelLaunches::residual_forward(const BoundOp& op) {
   return add(op, Role::input, Role::residual, Role::output);
 }
 
-// What went past the branch is added to the branch's gradient. A sum alone hands its gradient on as
-// it is; with dropout the branch's is dropped.
+// The gradient that went past the branch is added to the branch's gradient. A sum alone hands its
+// gradient on as it is; with dropout the branch's is dropped.
 Launch KernelLaunches::residual_backward(const BoundOp& op) {
   if (op.operand(Role::residual_gradient).exists())
     return add(op, Role::gradient, Role::residual_gradient, Role::input_gradient);

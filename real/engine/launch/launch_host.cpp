@@ -1,5 +1,5 @@
-// What lies on the host (Layout::offload_optimizer, offload_parameters, offload_activations):
-// copies there and back, and the update there.
+// Tensors on the host (Layout::offload_optimizer, offload_parameters, offload_activations): copies
+// there and back, and the update there.
 #include <cmath>
 
 #include "real/engine/launch/kernel_launches.hpp"

@@ -17,7 +17,7 @@ Role kept_input_of(const BoundOp& op) {
   return op.operand(Role::input).exists() ? Role::input : Role::saved;
 }
 
-// Of an operator that may work in place.
+// The operand of an operator that may work in place.
 const Operand& first_of(const BoundOp& op, Role role, Role otherwise) {
   return op.operand(op.operand(role).exists() ? role : otherwise);
 }
@@ -280,7 +280,7 @@ Launch KernelLaunches::activation_forward(const BoundOp& op) {
                                   at(op, Role::input), at(op, Role::output)));
 }
 
-// What the backward pass of an activation reads.
+// The role of the tensor that the backward pass of an activation reads.
 Role KernelLaunches::kept_of(const BoundOp& op) {
   return op.operand(Role::saved_output).exists() ? Role::saved_output : kept_input_of(op);
 }

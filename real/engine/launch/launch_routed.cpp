@@ -24,7 +24,7 @@ Launch KernelLaunches::routed_op(const BoundOp& op) {
   }
 }
 
-// What is kept lies at the start of what the plan has for it.
+// The numbers that are kept lie at the start of the plan's buffer for them.
 Launch KernelLaunches::routed_choice(const BoundOp& op) {
   RoutingTables& tables = *parts_.routing;
   RoutingTable& table = tables.of(op);

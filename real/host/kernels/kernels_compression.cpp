@@ -83,7 +83,7 @@ void add_largest(const CompressedBucket& bucket, const std::byte* came, float* g
 
 // ---- power_sgd: factors of all matrices one after another, then what goes whole ---------------
 
-// Of each matrix in turn: visit(matrix, its first row of P, its first row of Q).
+// Visits each matrix in turn: visit(matrix, its first row of P, its first row of Q).
 template <class Visit>
 void for_each_matrix(const CompressedBucket& bucket, Visit visit) {
   std::int64_t rows = 0, columns = 0;
@@ -164,7 +164,8 @@ void second_factors(const CompressedBucket& bucket, const kernels::Recompressed&
   });
 }
 
-// What came last are the second factors, or, where nothing is worth factors, what goes whole.
+// The message that came last has the second factors; where nothing is worth factors, it has the
+// tensors that go whole.
 void join_factors(const CompressedBucket& bucket, const kernels::Decompressed& operands) {
   const int rank = bucket.factor_columns;
   const bool factors = !bucket.matrices.empty();

@@ -17,7 +17,7 @@ using kernels::StreamHandle;
 constexpr float largest_coefficient = 10, least_coefficient = 0.01F;
 constexpr float largest_factor = 4, least_factor = 0.5F, factor_change = 0.1F;
 
-// What an update reads and writes of a tensor.
+// Part is what an update reads and writes of a tensor.
 struct Part {
   float* weight = nullptr;  // master, or the weight itself
   float* copy = nullptr;

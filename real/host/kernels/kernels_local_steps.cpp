@@ -61,7 +61,7 @@ void mean_outer(const OuterPieces& pieces, const std::byte* came, std::byte* mes
   encode(pieces, sum.data(), message);
 }
 
-// What the ranks agree on.
+// The value that the ranks agree on.
 float common_value(const kernels::OuterUpdate& update, const kernels::OuterState& state,
                    float gradient, std::int64_t i) {
   if (!update.nesterov) return gradient;

@@ -19,8 +19,8 @@ void adamw(const AdamStep& step, std::span<const float> gradient, std::span<floa
            std::span<float> master, std::span<float> m, std::span<float> v);
 
 double sum_of_squares(std::span<const float> gradient);
-// What the gradient is multiplied with so that its norm does not exceed `clip`; 0: no limit
-// (Pascanu, Mikolov & Bengio 2013, algorithm 1; 1e-6 beside the norm as torch's clip_grad_norm_).
+// The factor of the gradient with which its norm does not exceed `clip`; 0: no limit (Pascanu,
+// Mikolov & Bengio 2013, algorithm 1; 1e-6 beside the norm as torch's clip_grad_norm_).
 double clip_scale(double norm, double clip);
 
 }  // namespace real

@@ -34,8 +34,8 @@ int get(const std::byte* from, std::int64_t i, int bits) {
 
 constexpr int sign_bit = 8, largest_code = 7;
 
-// Of a share of the largest magnitude, 0 to 1. Between two powers of two the middle is 1.5 times
-// the lower one; between the least and zero half of it.
+// The code of a share of the largest magnitude, 0 to 1. Between two powers of two the middle is 1.5
+// times the lower one; between the least and zero half of it.
 int e3m0_code(float share) {
   if (share < std::ldexp(0.5F, 1 - largest_code)) return 0;
   int exponent = 0;

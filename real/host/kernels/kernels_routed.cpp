@@ -106,7 +106,7 @@ void score_token(const RoutingTable& table, RouterScore score, std::int64_t toke
   for_each_scored(table, score, token, [&](std::size_t e) { kept[e] /= sum; });
 }
 
-// What sigmoids are divided by; softmaxes are whole.
+// The divisor of sigmoids, their sum; softmaxes need none.
 float divisor_of(const RoutingTable& table, RouterScore score, std::int64_t token,
                  std::span<const float> kept) {
   if (score == RouterScore::softmax || table.shape().per_token == 1) return 1;

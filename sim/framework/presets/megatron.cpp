@@ -25,7 +25,7 @@ Framework of_2021() {
   Framework framework = megatron_kernels();
   framework.loss = LossForm::separate;
   framework.execution.adds_gradients = true;
-  // What its optimizer does besides is left out: host_calls was fitted without (vtrain_single).
+  // The optimizer's further passes are left out: host_calls was fitted without (vtrain_single).
   framework.execution.separate_update = false;
   framework.execution.gradient_placeholders = Placeholders::none;
   return framework;

@@ -72,7 +72,7 @@ HuggingFaceArchitecture hugging_face_architecture(const Document& document, cons
 // that of its model_type.
 struct HuggingFaceText {
   ObjectReader in;
-  std::string note;  // what of the file is left out; empty: nothing
+  std::string note;  // the parts of the file that are left out; empty: none
 };
 HuggingFaceText hugging_face_text(const Document& document, const ObjectReader& root);
 

@@ -63,7 +63,8 @@ void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& sha
 void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& shape);
-// Which layers have experts by decoder_sparse_step and mlp_only_layers; all else of them.
+// The layers that have experts by decoder_sparse_step and mlp_only_layers; reads all other keys of
+// experts.
 std::vector<bool> read_qwen_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 // Records what is wrong with layers that differ at the key that says them.
 inline void check_hybrid_layers(const ObjectReader& in, const char* key,

@@ -1,5 +1,5 @@
 // The families of Hugging Face config.json that are made like Llama: norms without shifts, rotary
-// positions, a gated MLP. What they differ in, by transformers' classes
+// positions, a gated MLP. This file has their differences, by transformers' classes
 // (models/FAMILY/modular_*.py, modeling_*.py and configuration_*.py).
 #include <fmt/format.h>
 

@@ -17,7 +17,7 @@ class BlockForward : BlockPart {
   // before it.
   Value run_again(Frame& frame, std::size_t i, const Value& input);
   Value run_next(Frame& frame, std::size_t i, const Value& x);
-  // Before a kernel that reads a number from the host's memory.
+  // Called before a kernel that reads a number from the host's memory.
   void wait_for_copies(const ShardedOp& op);
 
  private:

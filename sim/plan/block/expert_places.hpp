@@ -7,8 +7,8 @@
 
 namespace sim::lowering {
 
-// Indices of operators in a block. Of a layer without experts `dispatch` and `combine` are where
-// its MLP begins, and there is no exchange.
+// ExpertPlaces are indices of operators in a block. In a layer without experts `dispatch` and
+// `combine` are where its MLP begins, and there is no exchange.
 struct ExpertPlaces {
   bool exchanges = false;
   std::size_t dispatch = 0, combine = 0;

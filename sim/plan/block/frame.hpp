@@ -13,15 +13,15 @@ namespace sim::lowering {
 struct Saved {
   BufferId input{none};    // its input, kept instead of freed
   BufferId extra{none};    // saved tensors other than input and output
-  BufferId core{none};     // what selective recomputation has run again
+  BufferId core{none};     // attention tensors that selective recomputation has made again
   BufferId output{none};   // its output, where the backward pass reads it
   Value held{};            // its output, where it does not run again
   Value module_input{};    // of a module that runs again, of which this operator is the first
   BufferId weights{none};  // of choices, where an expert's activation multiplies by them
   BufferId keys{none};     // the slice that came last, where attention goes round a ring
   BufferId target_logit{none}, exponential_sum{none};  // of the loss
-  // Until the split-off weight gradient: of its output, and of the tokens that this rank adds the
-  // bias to, where those are fewer.
+  // Until the split-off weight gradient: the gradient of the operator's output, and of the tokens
+  // that this rank adds the bias to, where those are fewer.
   BufferId gradient{none}, bias_gradient{none};
 };
 

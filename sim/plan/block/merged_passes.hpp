@@ -15,8 +15,8 @@ struct MergedSlots {
   std::optional<std::size_t> forward, backward;
   std::size_t count() const { return (forward ? 1U : 0U) + (backward ? 1U : 0U); }
 };
-// Those from `index` on: a forward and a backward pass that follow each other, unless the latter
-// needs the former, or one alone.
+// The slots from `index` on: a forward and a backward pass that follow each other, unless the
+// latter needs the former, or one alone.
 MergedSlots merged_slots(const LoweringContext& context, std::size_t index);
 
 // The passes of a layer in the parts that core/models/gpt/fine_grained_callables.py makes of it.

@@ -61,8 +61,8 @@ Value ModuleRecomputation::run_parts(Frame& again, const RecomputedModule& modul
   return x;
 }
 
-// Those that read the output find it where they would have kept it. Of a module that runs again,
-// the first one does; the others keep theirs then.
+// Operators that read the output find it where they would have kept it. In a module that runs
+// again, the first operator does; the others keep their inputs then.
 void ModuleRecomputation::hand_out(const Frame& frame, int at, const Value& made) {
   const RecomputedModules& again = frame.shape->again;
   for (std::size_t i = 0; i < again.input_from.size(); ++i) {

@@ -171,7 +171,7 @@ void HostActivations::bring(std::uint32_t block, int microbatch) {
   kept.tensors.clear();
 }
 
-// Those of the layer before come back beside its kernels.
+// Brings back the tensors of the block. Those of the block before come back beside its kernels.
 void HostActivations::before_backward(std::uint32_t block, int microbatch) {
   if (kept_.empty()) return;
   bring(block, microbatch);

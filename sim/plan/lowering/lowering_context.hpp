@@ -10,11 +10,11 @@ namespace sim::lowering {
 
 // How the data-parallel ranks of a stage share what they hold.
 struct DataSharing {
-  int zero = 0;                        // 0 when there is nobody to share with
-  bool converts = false;               // converts_gradients()
-  bool holds = false;                  // holds_units(), of gradients;
-  bool keeps = false;                  // of gathered weights, too
-  bool each_run = false;               // what is held is reduced behind every run of the pipeline
+  int zero = 0;           // 0 when there is nobody to share with
+  bool converts = false;  // converts_gradients()
+  bool holds = false;     // holds_units(), of gradients;
+  bool keeps = false;     // of gathered weights, too
+  bool each_run = false;  // held gradients are reduced behind every run of the pipeline
   DType gradient_dtype = DType::bf16;  // summed_gradient_dtype()
   int shards = 1;                      // ranks that share one copy
   int expert_copies = 1;               // ranks with the same experts
@@ -44,7 +44,8 @@ struct LoweringContext {
   // Whether the slot under way has the last gradients of its chunk. Under a split backward pass
   // norms are ready in the backward slot and matrices later.
   bool is_last_microbatch() const;
-  // The same of what is reduced together: a step, or a run of the pipeline.
+  // Whether the slot has the last of the gradients that are reduced together: a step, or a run of
+  // the pipeline.
   bool completes_gradients() const;
   // Slots of one run of the pipeline (all runs have as many), and the place of a slot in its run.
   std::size_t run_slots() const {

@@ -10,8 +10,8 @@
 namespace sim::lowering {
 
 struct Boundary {        // the tensor between two chunks
-  Bytes message{};       // what a rank sends
-  Bytes tensor{};        // what the receiver needs
+  Bytes message{};       // sent by a rank
+  Bytes tensor{};        // needed by the receiver
   bool gathers = false;  // the receiver's tensor group puts it together
 };
 
@@ -21,7 +21,7 @@ class PipelineMessages : StagePart {
 
   // Asks for what the slot under way, which begins, needs.
   void begin_slot();
-  // Before the kernels of a slot: for messages that the host waits for.
+  // Called before the kernels of a slot, for messages that the host waits for.
   void wait_for_messages();
   // The input of the slot under way; none where the model begins, or the loss.
   Value received(const Slot& slot);

@@ -35,7 +35,7 @@ class TensorLifetimes {
   int holders_of(BufferId buffer) const {
     return buffer.value < holders_.size() ? holders_[buffer.value] : 0;
   }
-  // One holder more.
+  // Adds a holder.
   void retain(BufferId buffer) { ++holders_[buffer.value]; }
   // The operator added last reads the buffer in this role, and one of its holders is done with it;
   // the last one frees it. Does nothing where there is no buffer.

@@ -71,7 +71,7 @@ void ParameterLayout::allocate_parameters() {
     if (bucket.keep_secondary != none)
       bucket.weight_secondary = builder_.buffer(Bytes{bucket.weight_bytes / layout_.node_ranks},
                                                 BufferCategory::weights, true);
-    if (sharing_.converts)  // what autograd adds to
+    if (sharing_.converts)  // the gradients that autograd adds to
       builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
                       BufferCategory::gradients, true);
   }
@@ -100,7 +100,8 @@ void ParameterLayout::add_states(const ShardedBlock& block, std::size_t i, std::
   if (here < least_in_blocks) bucket.small_elements += here;
 }
 
-// fp32 master weights, if any, and moments. Of Muon, Adam's second one beside those of matrices.
+// fp32 master weights, if any, and moments. With Muon: Adam's second moment beside those of
+// matrices.
 void ParameterLayout::allocate_optimizer(Bucket& bucket, std::int64_t shard) {
   if (layout_.updates_on_servers()) return;
   // 1-bit LAMB has a second moment of what came beside the one that stays.

@@ -64,8 +64,8 @@ CompressionPlan random_k(const Layout& layout, const CompressedBucket& bucket) {
 
 // PyTorch, powerSGD_hook.py, powerSGD_hook: input + error (3 numbers an element) and its copy (2),
 // P = M Q (M once), P orthogonalised column by column, Q = M^T P (M once), M = P Q^T (1), error =
-// copy - M (3). Matrices of one shape go in one batch: a launch each pass. What is not worth
-// factors goes whole, with the first factor.
+// copy - M (3). Matrices of one shape go in one batch: a launch each pass. Tensors that are not
+// worth factors go whole, with the first factor.
 CompressionPlan power_sgd(const Layout& layout, const CompressedBucket& bucket) {
   const std::int64_t stored = bytes_of(layout.gradient_dtype), rank = layout.compression_rank;
   std::int64_t rows = 0, columns = 0, compressed = 0;

@@ -16,7 +16,7 @@ namespace sim::lowering {
 struct CompressedBucket {
   std::int64_t elements = 0, padded = 0;
   int ranks = 1;                      // that reduce it together
-  int inner = 0;                      // of them on a node, where there are two levels; else 0
+  int inner = 0;                      // ranks on a node, where there are two levels; else 0
   int tensors = 0;                    // one_bit_lamb: at most
   std::vector<MatrixPlace> matrices;  // power_sgd: those that are sent as factors
 };
@@ -27,7 +27,7 @@ struct CompressedExchange {
   GroupRole group = GroupRole::data;
   DType dtype = DType::fp32;
   Bytes message{};  // made by the kernel before
-  Bytes came{};     // what the kernel behind reads
+  Bytes came{};     // read by the kernel behind
 };
 
 struct CompressionPlan {
@@ -35,13 +35,13 @@ struct CompressionPlan {
   std::vector<CompressedExchange> exchanges;
   Bytes residual{};
   bool reads_gradient_again = false;  // recompress works on the gradients, too
-  bool keeps_first = false;           // what came first is read once more by `decompress`
+  bool keeps_first = false;           // `decompress` reads the first message once more
 };
 CompressionPlan compression_plan(const Layout& layout, const CompressedBucket& bucket);
 
 // Elements that share a scale when they are integers.
 inline constexpr std::int64_t quantization_group = 2048;
-// So many integers of `bits` with their scales, in whole words of 4 bytes.
+// Bytes of so many integers of `bits` with their scales, in whole words of 4 bytes.
 Bytes quantized_bytes(std::int64_t elements, int bits);
 // Kernels that write integers, and that write numbers from those of so many ranks (Kernel::batch).
 Kernel quantize_kernel(std::int64_t elements, int bits, int bytes_each);

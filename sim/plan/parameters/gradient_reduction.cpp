@@ -192,7 +192,8 @@ void GradientReduction::reduce_remaining() {
     reduce_bucket(next_reduction_);
   }
   if (!sharing_.keeps) return;
-  // Those of frozen weights, and of a tied head, which is gathered again behind its reduction.
+  // Frees the units of frozen weights, and of a tied head, which is gathered again behind its
+  // reduction.
   for (Bucket& bucket : store_.buckets)
     weights_.free_unit(bucket);
 }

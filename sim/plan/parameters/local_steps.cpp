@@ -88,8 +88,8 @@ std::uint32_t LocalSteps::index_of(const Bucket& bucket) const {
   return static_cast<std::uint32_t>(&bucket - store_.buckets.data());
 }
 
-// So many bytes of each owned parameter, over the link to the host. What a kernel has read on the
-// device may be written anew behind it.
+// Copies `bytes` of each owned parameter over the link to the host. A buffer that a kernel has read
+// on the device may be written anew behind it.
 void LocalSteps::copy(const Bucket& bucket, std::int64_t bytes, Action action, const char* name) {
   builder_.wait_for_stream(Stream::host_copy, Stream::compute);
   builder_.add_kernel(host_copy(context_, Bytes{owned(bucket) * bytes}), Stream::host_copy,

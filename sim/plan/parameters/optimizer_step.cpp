@@ -213,7 +213,7 @@ void OptimizerStep::take_scratch(std::int64_t bytes) {
   builder_.frees(temporary, Role::workspace);
 }
 
-// Those that update together. Of servers that update, the GPUs of a worker.
+// The ranks that update together. With servers that update: the GPUs of a worker.
 OptimizerStep::NormGroup OptimizerStep::norm_group() const {
   if (layout_.trains_apart())
     return {layout_.world_size() / layout_.replicas() * layout_.local_ranks, GroupRole::local};

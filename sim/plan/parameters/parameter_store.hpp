@@ -25,7 +25,7 @@ struct Parameters {
   bool shared_over_stages = false;  // a table that the first and the last stage hold
   BufferId encoded{none};  // 8-bit copy, unless stored so, and its transpose, made once per step
   std::int64_t encoded_bytes = 0;
-  std::int64_t frozen_bytes = 0;  // of what is not trained
+  std::int64_t frozen_bytes = 0;  // parameters that are not trained
   const Place& matrix() const { return table.elements > 0 ? table : own; }
   // Parameters that are no matrix: biases, scales of a norm.
   const Place& vector() const { return own.elements > 0 ? own : table; }
@@ -50,14 +50,14 @@ struct Bucket {
   bool of_experts = false;
   int copies = 1, shards = 1;  // ranks with these parameters; those that share one copy
   std::uint32_t writers = 0;   // operators that write gradients into it, once per micro-batch each
-  std::uint32_t pending = 0;   // of them, not yet ready in this backward pass
+  std::uint32_t pending = 0;   // writers not yet ready in this backward pass
   std::int64_t elements = 0, padded = 0;
   std::int64_t muon_elements = 0;  // of matrices that Muon updates
   // Numbers of Adafactor's moments; elements of tensors that are not kept in blocks
   // (optimizer_states.hpp).
   std::int64_t factored_numbers = 0, small_elements = 0;
   std::int64_t weight_bytes = 0;    // of all elements, padded
-  std::int64_t frozen_bytes = 0;    // of these, of what is not trained
+  std::int64_t frozen_bytes = 0;    // the part of weight_bytes that is not trained
   BufferId gradient{none};          // whole; ZeRO-2/3: alive until reduced
   BufferId gradient_shard{none};    // ZeRO-2/3
   BufferId weight{none};            // whole; ZeRO-3: while gathered
@@ -89,7 +89,7 @@ struct Bucket {
   std::int64_t offloaded = 0;
   BufferId host_gradient{none}, host_states{none}, host_weight{none};
   // Layout::offload_parameters.
-  bool fetched = false;       // what is gathered next is on the device
+  bool fetched = false;       // the shard to gather next is on the device
   bool sums_on_host = false;  // gradients of this step are there
   OpId shard_ready{none};
   std::uint32_t exchange = none;  // a kernel: Layout::servers
@@ -120,7 +120,7 @@ std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const Paramete
 
 // Elements of a bucket that a rank owns.
 std::int64_t shard_of(const Bucket& bucket);
-// Of these, the elements that Adam updates beside Muon.
+// Elements of the shard that Adam updates beside Muon.
 std::int64_t rest_of_muon(const Bucket& bucket);
 // Whether its gradients are reduced to the rank that owns them; else every rank has all.
 bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);

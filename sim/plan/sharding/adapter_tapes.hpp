@@ -15,7 +15,7 @@ struct AdapterKernels {
   // products do it (Execution::operation_fuser).
   std::optional<Kernel> scale, add, add_gradient;
   std::optional<Kernel> drop, drop_gradient;  // Layout::lora_dropout
-  Bytes mask{};                               // of it
+  Bytes mask{};                               // of the dropout
   Kernel up_weight, down_weight;              // of B and of A
   // Layout::lora_magnitudes: B A as a matrix, the norms of the weight with it, and what gradients
   // of magnitudes and of the frozen product take; the outputs that they need.

@@ -116,7 +116,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
       flash && block.causal ? 0.5 * share_in_window(kernel.window, block.n) : 1.0;
   kernel.flops = Flops{2.0 * scores * widths * unmasked};
   const double elements = forward ? op.forward_elements : op.backward_elements;
-  // Those of K and V belong to the n tokens; `elements` counts them per token of m.
+  // Elements of K and V belong to the n tokens; `elements` counts them per token of m.
   const double of_keys = (forward ? 1.0 : 2.0) *
                          static_cast<double>(shape.kv_heads * (shape.head_dim + shape.value_dim));
   double bytes =
@@ -216,7 +216,7 @@ ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const std::int64_t held = std::max<std::int64_t>(
       1, attended_sequences(region).length / region.layout->context_parallel);
   const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
-  ModelOp plain = op;  // what a framework adds around the attention, it adds once
+  ModelOp plain = op;  // a framework's passes around the attention are added once
   const ContextForm form = region.model->execution.context;
   const bool pytorch = form != ContextForm::transformer_engine;
   const double queries = static_cast<double>(shape.heads * shape.head_dim);

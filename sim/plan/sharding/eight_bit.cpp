@@ -171,8 +171,9 @@ EightBitCasts nvfp4(const ModelOp& op, const Layout& layout) {
 
 // torchao's NVFP4 (at 36027d82; prototype/moe_training/nvfp4_training/nvfp4_linear.py): the same
 // two kernels, the first of which takes the maxima of both orders; a weight takes both whenever it
-// is used, for blocks of 16 x 16, and its other order is kept for the input gradient. What tensor
-// ranks gather has 16 bits (pytorch/torchtitan at b5bcd76c, components/quantization/nvfp4.py).
+// is used, for blocks of 16 x 16, and its other order is kept for the input gradient. Tensors that
+// tensor ranks gather have 16 bits (pytorch/torchtitan at b5bcd76c,
+// components/quantization/nvfp4.py).
 EightBitCasts torchao_nvfp4() {
   constexpr double order = operand_bytes_of(DType::nvfp4);
   constexpr CastPass whole{.bytes = 2 + 2 + 2 * order, .launches = 2};

@@ -14,7 +14,7 @@ namespace sim {
 
 struct CastPass {
   double bytes = 0;       // read + written, per element of the operand; 0: no kernel
-  double transposed = 0;  // of those, by a compiler's kernels that write the transposed order
+  double transposed = 0;  // part of `bytes`: compiled kernels that write the transposed order
   int launches = 0;
 };
 
@@ -26,8 +26,8 @@ struct EightBitCasts {
   CastPass saved_weight;          // before the input gradient
   bool weight_each_time = false;  // else once per step, for the first micro-batch
   double saved_element = 0;       // bytes in which the input is kept, scales included; 0: as it is
-  double gathered_element = 0;    // what sequence parallelism gathers is cast before; 0: it is not
-  double weight_element = 1;      // of a weight in one order
+  double gathered_element = 0;  // bytes in which sequence parallelism gathers it; 0: no cast before
+  double weight_element = 1;    // of a weight in one order
   double weight_scale_bytes = 0;  // beside each element of it
 };
 

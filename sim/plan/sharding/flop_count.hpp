@@ -2,10 +2,10 @@
 //
 // Model FLOPs: three times the forward pass (two products backward per product forward), without
 // recomputation. Hardware FLOPs: with the forward passes that recomputation runs again. For the
-// classic GPT these are 72 B s L h^2 (1 + s/6h + V/12hL) and, with full recomputation,
-// 96 B s L h^2 (1 + s/6h + V/16hL) (Narayanan et al. 2021, section 5.1 and appendix). Of both, the
-// scores that a flash kernel computes again inside its backward pass are no part: published figures
-// leave them out. Kernel::flops has what a kernel executes.
+// classic GPT these are 72 B s L h^2 (1 + s/6h + V/12hL) and, with full recomputation, 96 B s L h^2
+// (1 + s/6h + V/16hL) (Narayanan et al. 2021, section 5.1 and appendix). Neither counts the scores
+// that a flash kernel computes again inside its backward pass: published figures leave them out.
+// Kernel::flops has what a kernel executes.
 #pragma once
 
 #include "sim/layout/batch_loads.hpp"

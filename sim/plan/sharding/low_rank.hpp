@@ -13,7 +13,7 @@
 
 namespace sim {
 
-// Which of the linears of a layer it is; none: another operator.
+// The kind of linear in a layer that an operator is; none: another operator.
 std::optional<LoraModule> lora_module(const Block& block, const ModelOp& op);
 // Whether a linear has an adapter.
 bool has_adapter(const Block& block, const ModelOp& op, const Layout& layout);

@@ -25,9 +25,9 @@
 // slice alone, behind which the second is multiplied at once; later products stand behind a barrier
 // that itself has waited for the product of the other stream.
 //
-// The barriers of an operator are counted with its slices (sim/collective/user_buffers.cpp). Of the
-// own slice one copy is counted, into symmetric memory; that into the gathered tensor stands beside
-// the last product. Small gathers (2048 tokens at most, torch/distributed/_symmetric_memory,
+// The barriers of an operator are counted with its slices (sim/collective/user_buffers.cpp). One
+// copy of the own slice is counted, into symmetric memory; that into the gathered tensor stands
+// beside the last product. Small gathers (2048 tokens at most, torch/distributed/_symmetric_memory,
 // _should_use_multimem_all_gather_matmul) go this way too.
 #pragma once
 

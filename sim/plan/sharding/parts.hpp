@@ -30,7 +30,7 @@ struct Region {
   const ExpertShares* shares = nullptr;
   const RankShare* share = nullptr;
   std::int64_t row = 0;  // tokens of a sequence of the micro-batch, of all context ranks
-  double attended = 0;   // of them, those of the sequence of a token; 0: as the layout says
+  double attended = 0;   // part of `row` in a token's own sequence; 0: as the layout says
   std::int64_t held() const { return row / layout->context_parallel; }
 };
 
@@ -94,9 +94,9 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
 // Transformer Engine, context_parallel.py, AttnFuncWithCPAndKVP2P: forward, each part is scaled by
 // its log-sum-exp and added to the output, in fp32 registers, after the running log-sum-exp has
 // been updated; backward, dQ and the slice's dK and dV are copied for the first slice and added for
-// the others. Of a causal mask, the ranks before a slice's owner have half of the queries to do and
-// the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the ring
-// goes with the slowest, passes over queries count whole.
+// the others. With a causal mask, the ranks before a slice's owner have half of the queries to do
+// and the ranks behind it all queries with half of the keys; the FLOPs are the same, and as the
+// ring goes with the slowest, passes over queries count whole.
 ContextAttention context_attention(const Region& region, const ModelOp& op);
 // Transformer Engine, context_parallel.py, flash_attn_a2a_communicate: a tensor is copied before it
 // is sent and behind. Before attention, from heads of a token side by side to those of one rank
@@ -111,7 +111,7 @@ void shard_context(const Region& region, ShardedOp& to);
 // sharding_scans.cpp
 // Operators that carry a state (ModelOp::scan): each context rank has all tokens of a share of
 // their heads, whatever attention does (Megatron-LM, core/ssm/mamba_context_parallel.py).
-// With the time that its chunks take in a row.
+// Gives a scan its kernels, with the time that its chunks take in a row.
 void shard_scan(const Region& region, const ModelOp& op, ShardedOp& to);
 // Attention of queries to the keys that they have chosen (ModelOp::top_keys), with the scores by
 // which they choose.
@@ -173,7 +173,7 @@ Kernel place(const Region& region, const ModelOp& op, std::int64_t features, dou
 Kernel gathered_transpose(const Region& region, const ModelOp& op);
 // The products of a linear in parts.
 void split_products(const Region& region, const ModelOp& op, ShardedOp& to);
-// Those of a layer in slices, sharding_micro_pipeline.cpp.
+// The products of a layer in slices, sharding_micro_pipeline.cpp.
 void slice_products(const Region& region, const Block& block, ShardedBlock& sharded);
 
 // sharding_execution.cpp

@@ -51,7 +51,7 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   // Behind frozen weights the last adapter keeps its input and what lies between its products; the
   // product of 4 bits packs what it keeps when it has run (bitsandbytes, autograd/_functions.py,
   // MatMul4Bit).
-  const bool packs = layout.compute_dtype == DType::nvfp4;  // what the product keeps, as it runs
+  const bool packs = layout.compute_dtype == DType::nvfp4;  // its saved tensor, as it runs
   if (packs && !layout.trains_adapters()) return all;
   if (!layout.trains_adapters()) return end - 1;
   const bool adapts = has_adapter(layer, last, layout);

@@ -56,7 +56,7 @@ struct ExpertExchange {
   ExpertRouting routing{};  // of a fused exchange
   Bytes map_gathered{};     // hybridep: which experts the tokens of all ranks have chosen
   Bytes counts{};  // weighs_at_origin(): how many tokens go to each expert, which travels first
-  std::optional<Kernel> sort;  // what came into the order of the rank's experts, or back
+  std::optional<Kernel> sort;  // tokens that came, into the order of the rank's experts, or back
 };
 
 // A pass of a linear whose products are cut by slices of tokens (micro_pipeline.hpp). It gathers
@@ -170,7 +170,7 @@ struct ShardedOp {
   Bytes gathered_beside{}, summed_beside{};
   Bytes saved{};             // kept for the backward pass, without attention_saved
   Bytes backward_scratch{};  // of the loss: what its backward pass makes on the way
-  Bytes attention_saved{};   // what selective recomputation drops
+  Bytes attention_saved{};   // dropped by selective recomputation
   // Scratch memory of eager kernels, and of the gather of all logits.
   Scratch scratch_forward, scratch_backward, scratch_gather;
   std::int64_t parameters = 0;         // elements held by a tensor rank
@@ -184,7 +184,7 @@ struct ShardedOp {
 struct ShardedBlock {
   const Block* block = nullptr;
   std::vector<ShardedOp> ops;
-  Bytes output{};        // what the next block receives, in the sequence region
+  Bytes output{};        // the tensor that the next block receives, in the sequence region
   Bytes whole_output{};  // of all tokens
   Bytes kept_outputs{};  // Recompute::operators
   RecomputedModules again;

@@ -274,8 +274,8 @@ class WayWriter {
   const Layout& layout_;
   const Execution& runs_;
   const ShardedOp& to_;
-  const ExpertExchange& held_;  // what tensors hold
-  const ExpertExchange& sent_;  // what kernels and messages move
+  const ExpertExchange& held_;  // sizes of tensors
+  const ExpertExchange& sent_;  // sizes of kernels and messages
   bool again_, dispatch_, at_origin_;
 };
 

@@ -111,7 +111,7 @@ struct TapeStep {
 struct Tape {
   std::vector<TapeStep> steps{};
   TapeValue values = tape_value::outside;  // how many there are
-  TapeValue result = tape_value::input;    // what stands for the operator's tensor at the end
+  TapeValue result = tape_value::input;    // stands for the operator's tensor at the end
 
   TapeValue tensor() { return values++; }
   TapeStep& add(TapeWork work, Action action, std::string_view suffix) {

@@ -31,15 +31,15 @@ struct ImportDefaults {
 };
 
 // Example rates, to look at a file without a cluster file around it: a 400 Gb/s NIC, latencies as
-// in the shipped clusters (topologies/README.md). What is used of them is told in the notes.
+// in the shipped clusters (topologies/README.md). The notes tell which of them are used.
 ImportDefaults example_defaults();
 
 struct ImportedNode {
   NodeTemplate node{};  // without the port to the network
   std::vector<Link> nics{};
   std::string cpu_vendor{};          // "intel", "amd", "arm", or empty when the file does not say
-  std::vector<std::string> notes{};  // what was assumed or left out, one sentence each
-  std::vector<std::string> warnings{};  // what differs from a whole machine, one sentence each
+  std::vector<std::string> notes{};  // parts assumed or left out, one sentence each
+  std::vector<std::string> warnings{};  // differences from a whole machine, one sentence each
   int trays = 1;                        // hosts that share one NVLink domain
 };
 

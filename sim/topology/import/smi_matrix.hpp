@@ -28,7 +28,7 @@ struct SmiMatrix {
   // For each device: NUMA and CPU affinity where they are told.
   std::vector<std::optional<NumberRanges>> numa{}, cpus{};
   bool grace = false;                // GPUs whose memory is a NUMA node
-  std::vector<std::string> notes{};  // what was left out, one sentence each
+  std::vector<std::string> notes{};  // parts left out, one sentence each
 
   const SmiCell& cell(std::size_t row, std::size_t column) const {
     return cells[row * devices.size() + column];
