@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "sim/base/input_error.hpp"
 
@@ -22,6 +23,17 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+// Where the data may lie, the first choice first.
+std::vector<fs::path> places() {
+  std::error_code ignored;
+  const fs::path program = folder_of_program();
+  std::vector<fs::path> all{fs::current_path(ignored),     program,
+                            program / "../share/stepcast", STEPCAST_SOURCE_DIR,
+                            STEPCAST_INSTALLED_DATA,       "/usr/share/stepcast"};
+  std::erase_if(all, [](const fs::path& folder) { return folder.empty(); });
+  return all;
+}
+
 }  // namespace
 
 std::string data_folder() {
@@ -30,13 +42,18 @@ std::string data_folder() {
     throw InputError{SourcePosition{chosen, 0, 0},
                      "STEPCAST_DATA names this, which is no folder with models/ and topologies/"};
   }
-  std::error_code ignored;
-  const fs::path program = folder_of_program();
-  for (const fs::path& folder : {fs::current_path(ignored), program, program / "../share/stepcast",
-                                 fs::path{STEPCAST_SOURCE_DIR}, fs::path{STEPCAST_INSTALLED_DATA},
-                                 fs::path{"/usr/share/stepcast"}})
-    if (!folder.empty() && holds_data(folder)) return folder.lexically_normal().string();
+  for (const fs::path& folder : places())
+    if (holds_data(folder)) return folder.lexically_normal().string();
   return STEPCAST_SOURCE_DIR;
+}
+
+std::string shipped_file(const std::string& path) {
+  const fs::path first = fs::path{data_folder()} / path;
+  std::error_code ignored;
+  if (fs::exists(first, ignored)) return first.string();
+  for (const fs::path& folder : places())
+    if (fs::exists(folder / path, ignored)) return (folder / path).lexically_normal().string();
+  return first.string();
 }
 
 }  // namespace sim

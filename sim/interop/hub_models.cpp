@@ -46,8 +46,7 @@ std::map<std::string, std::string, std::less<>> read_names_of(const ObjectReader
 }
 
 const HubNames& hub_names() {
-  static const HubNames names =
-      read_hub_names(Document::load(data_folder() + "/data/names/hub.yaml"));
+  static const HubNames names = read_hub_names(Document::load(shipped_file("data/names/hub.yaml")));
   return names;
 }
 
