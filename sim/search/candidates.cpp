@@ -402,7 +402,8 @@ class Lister {
     }
   }
 
-  // What keeps groups whole, and what fills racks alike besides.
+  // open_gpus_per_node() gives the most that keep groups whole, and the most that also fill racks
+  // alike.
   std::vector<int> open_gpus_per_node(const Layout& layout) const {
     const int most = whole_gpus_per_node(layout, room_, one_.gpus);
     const int even = even_gpus_per_node(layout, room_, most);

@@ -31,7 +31,8 @@ struct LeastCollective {
 // Data-parallel collectives count beside persistent kernels if they hold so many SMs or more.
 inline constexpr std::int64_t least_data_sms = 2;
 
-// What kernels have beside communication, in 1/1024 SM: the device, and what is never taken.
+// DeviceShares is what kernels have beside communication, in 1/1024 SM: the device, and the part
+// that is never taken from them.
 struct DeviceShares {
   std::int64_t device_sm = 0;
   std::int64_t least_left = 1024;
@@ -50,7 +51,8 @@ struct ForcedOverlap {
   std::int64_t kernels = 0, loss = 0;   // ps
 };
 
-// What kernels lose at least to `transfer` ps of communication that holds `sm`.
+// least_loss() is a lower bound on the time that kernels lose while communication of `transfer` ps
+// holds `sm`.
 std::int64_t least_loss(std::vector<LeastKernel> kernels, std::int64_t transfer, std::int64_t sm,
                         const DeviceShares& shares);
 

@@ -17,7 +17,7 @@ void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
   if (!best || faster(other, *best)) best = other;
 }
 
-// Of what is not known yet, no limit.
+// The time of an evaluation; no_limit while it is not known.
 Duration time_of(const std::optional<Evaluation>& one) {
   return one ? one->step_time : no_limit;
 }

@@ -1,4 +1,5 @@
-// What a search found, ready to be shown. A function of the specification and of the evaluations.
+// The result of a search, ready to be shown. A function of the specification and of the
+// evaluations.
 #pragma once
 
 #include <string>
@@ -19,12 +20,13 @@ struct RankedLayout {
   double tokens_per_second_per_gpu = 0;
   double mfu = 0;
   Breakdown breakdown;  // mean over the ranks
-  // Of layouts that are shown with their parts, where figures of errors are shipped:
+  // The following are set for layouts that are shown with their parts, where error figures are
+  // shipped.
   std::optional<TimeInterval> interval{};  // of the step time
   std::optional<JobTraits> traits{};
   std::optional<double> chance_behind{};  // that the first of its list is faster, [0, 1]
-  // What choosing it costs on the average against the truly fastest of the list, of that one's
-  // time.
+  // regret: the mean cost of choosing this layout instead of the truly fastest of the list, as a
+  // share of the fastest one's time.
   std::optional<double> regret{};
   Duration exposed() const { return breakdown.exposed(); }
 };

@@ -1,4 +1,4 @@
-// What a search is asked: the workload, and which values each dimension of the layout may take.
+// The input of a search: the workload, and which values each dimension of the layout may take.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,15 @@ struct SearchSpace {
   std::optional<PresetName> framework{};
 };
 
-// What a layout must leave of the device for the forecast that it fits to be trusted.
+// MemoryMargin is what a layout must leave free on the device for the forecast that it fits to be
+// trusted.
 struct MemoryMargin {
   std::optional<double> fraction{};      // of what the layout needs, ...
   std::optional<Bytes> bytes{};          // ... or an amount, ...
   std::optional<MemoryErrors> errors{};  // ... or the error of the forecast. None: nothing
   FrameworkName framework = FrameworkName::megatron;  // of `errors`
-  // Of a layout of that model: wider where no measured run is of its kind (memory_kinds.hpp).
+  // error_of() is the error for a layout of that model: wider where no measured run is of its kind
+  // (memory_kinds.hpp).
   MemoryError error_of(const Layout& layout, const Model& model) const;
   // The most that it may need.
   Bytes most_of(const Layout& layout, const Model& model, Bytes capacity) const;
