@@ -1,5 +1,5 @@
-// What is handed to and taken from training frameworks: a scenario as the file that starts the job,
-// and such a file as a scenario.
+// Files that are handed to and taken from training frameworks: a scenario as the file that starts
+// the job, and such a file as a scenario.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct ImportRequest {
   std::int64_t sequence_length = 0;         // where the file does not say it; 0: not known
   bool has_flash_2 = false;                 // the device file has rates of FlashAttention-2
   bool prefers_cudnn = false;               // PyTorch's attention is cuDNN's on this device
-  // What the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
+  // Settings that the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
   std::int64_t micro_batch = 0, global_batch = 0, accumulation_steps = 0;  // 0: not known
   std::optional<DType> precision{};                                        // bf16, fp16, fp32
   std::optional<Recompute> recompute{};

@@ -122,7 +122,7 @@ bool takes_cudnn_attention(const Device& device) {
   return device.generation == Generation::hopper || device.generation == Generation::blackwell;
 }
 
-// What is known beside the file; a cluster that is not named leaves its part open.
+// known_of() is what is known beside the file; a cluster that is not named leaves its part open.
 ImportRequest known_of(const JobFile& job, const std::string& cluster_path) {
   ImportRequest known = job.known;
   if (!cluster_path.empty()) {

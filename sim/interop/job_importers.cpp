@@ -98,7 +98,7 @@ Imported from_primus(const JobFile& job, const ImportRequest& known, std::string
   return with_notes(std::move(imported), set);
 }
 
-// Of a script that is none to the shell (a list of flags) nothing is said.
+// started_elsewhere() says nothing of a file that is no script to the shell (a list of flags).
 std::optional<Problem> started_elsewhere(const JobFile& job, const std::string& text) {
   if (!is_launch_file(job.file, text)) return std::nullopt;
   try {

@@ -26,8 +26,8 @@ std::vector<SetResult> validate_sets(std::span<const MeasuredSet> sets,
                                      const std::function<void(const std::string& set)>& begin = {},
                                      const PredictOptions& options = {});
 
-// What exceeds the bounds, one sentence each; empty: nothing. A set with a held-out row that has no
-// bound throws InputError.
+// beyond_bounds() says what exceeds the bounds, one sentence each; empty: nothing. A set with a
+// held-out row that has no bound throws InputError.
 std::vector<std::string> beyond_bounds(std::span<const SetResult> results,
                                        const std::string& folder);
 // The same of the ranking of layouts. `some`: only some of the sets were ranked.

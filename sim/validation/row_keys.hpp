@@ -16,7 +16,8 @@ using RowKeys = std::map<std::string, std::string, std::less<>>;  // "framework.
 // The key that a column stands for: "framework" and "framework_version", or the key itself where
 // its name has a dot. Empty: the column is none of those.
 std::string key_of_column(std::string_view column);
-// What is wrong with such a key; empty: a scenario has it, and a table may give it.
+// problem_of_key() says what is wrong with such a key; empty: a scenario has it, and a table may
+// give it.
 std::string problem_of_key(std::string_view key);
 
 // `base` of measured.yaml: sections as a scenario has them. Unknown keys are problems.

@@ -37,7 +37,7 @@ BridgeLaunch chosen_launch(const std::vector<BridgeLaunch>& launches, const std:
 // it; empty: none.
 std::string source_of_recipe(const std::string& file, const std::string& recipe);
 
-// What to give where that source is not at hand.
+// missing_source_text() says what to give where that source is not at hand.
 std::string missing_source_text(const BridgeLaunch& launch);
 
 }  // namespace sim

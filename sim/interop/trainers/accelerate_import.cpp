@@ -230,7 +230,7 @@ class AccelerateReader {
     judge_keys(found, known_keys("accelerate", "deepspeed"), "deepspeed_config.", result_);
   }
 
-  // What DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.
+  // inline_json() is what DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.
   std::string inline_json(const ObjectReader& from) {
     const SettingProblems problems{root_};
     Whole stage, steps;

@@ -209,7 +209,7 @@ class DeepSpeedReader {
     if (request_.precision) take_precision(*request_.precision);
   }
 
-  // What the file leaves open; it may not say otherwise.
+  // take_precision() fills in what the file leaves open; the file may not say otherwise.
   void take_precision(DType asked) {
     const bool said = config_.bf16.value_or(false) || config_.fp16.value_or(false);
     for (const auto& [type, flag] :

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a line starts, and where its parts begin.
+// TrainerWords is what a line starts, and where its parts begin.
 struct TrainerWords {
   const LaunchedProgram* program = nullptr;
   std::optional<std::size_t> accelerate;  // behind "accelerate launch"
@@ -114,7 +114,7 @@ std::string place_of(const std::string& name) {
   return {};
 }
 
-// What the flags say, as changes of the file.
+// accelerate_changes() are the flags as changes of the file.
 std::vector<Change> accelerate_changes(const LaunchLine& line) {
   std::vector<Change> changes;
   for (const LineFlag& flag : line.flags) {
