@@ -34,7 +34,8 @@ class Interpreter {
   // `path`: of the file that `text` is of.
   Interpreter(const PythonRules& rules, std::string_view text, const std::string& path);
 
-  // What a function of the file returns, or holds as `cfg` in the end. Throws Stopped, TooMuch.
+  // configuration() is what a function of the file returns, or holds as `cfg` in the end. Throws
+  // Stopped, TooMuch.
   Value configuration(const std::string& function);
   const std::vector<Told>& calls() const { return calls_; }
   const std::vector<Told>& unread() const { return unread_; }

@@ -151,7 +151,8 @@ class ObjectReader {
   std::uint32_t node_;
 };
 
-// What a shell script is told from outside: the value of NAME, whatever it assigns to it.
+// Definition tells a shell script from outside the value of NAME, whatever the script assigns to
+// it.
 struct Definition {
   std::string name, value;
 };
@@ -194,8 +195,8 @@ class Document {
   const std::vector<Remark>& remarks() const { return remarks_; }
   // Reports every key that nobody asked for, then throws InputError if any problem was recorded.
   void finish() const;
-  // What finish() would throw. A key that nobody asked for here, but somebody in `related`, is told
-  // where it belongs.
+  // problems() are those that finish() would throw. A key that nobody asked for here, but somebody
+  // in `related`, is told where it belongs.
   std::vector<Problem> problems(const Document* related = nullptr) const;
 
  private:

@@ -35,7 +35,7 @@ struct ShellToken {
   ShellText raw;
   std::vector<ShellText> elements;
   bool behind_comment = false;  // the line before is a comment in a command that '\' continued
-  // Of the last word or array in front of a redirection; null: none.
+  // redirection is set on the last word or array in front of it; null: none.
   std::shared_ptr<ShellRedirection> redirection{};
 
   bool is(Kind k, std::string_view text) const { return kind == k && raw.text == text; }
