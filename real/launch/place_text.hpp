@@ -23,7 +23,7 @@ std::string hang_text(const Hang& hang, const HeartbeatState& state, const Opera
 std::string exit_text(int rank, int status, const HeartbeatState& state, const OperatorName& name);
 // "0.4 s": tenths of a second, rounded down.
 std::string seconds_text(std::chrono::milliseconds time);
-// What an exception says; std::bad_alloc in words.
+// cause_text() is what an exception says; std::bad_alloc in words.
 std::string cause_text(const std::exception& error);
 
 }  // namespace real

@@ -36,8 +36,8 @@ std::optional<Supervised> take_supervised();
 RunResult run_supervised(const Launch& launch, const Supervised& supervised, const Body& body);
 
 enum class Ending : std::uint32_t { done = 1, interrupted, failed, refused, agreed, followed };
-// What a rank says last. `refused`: an InputError; `agreed`: a SharedFailure, which all ranks
-// report; `followed`: another rank is to blame.
+// Report is what a rank says last. `refused`: an InputError; `agreed`: a SharedFailure, which all
+// ranks report; `followed`: another rank is to blame.
 struct Report {
   Ending ending = Ending::done;
   std::int32_t blamed = -1;

@@ -16,7 +16,7 @@
 
 namespace real {
 
-// What a rank does outside the operators of a step.
+// RankPhase is what a rank does outside the operators of a step.
 enum class RankPhase : std::uint8_t { starting, preparing, step, saving, ending };
 
 struct HeartbeatState {

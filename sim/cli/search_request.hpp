@@ -1,4 +1,4 @@
-// What `stepcast search` was asked.
+// The request of `stepcast search`.
 #pragma once
 
 #include <memory>

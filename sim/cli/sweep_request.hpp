@@ -1,4 +1,4 @@
-// What `stepcast sweep` was asked.
+// The request of `stepcast sweep`.
 #pragma once
 
 #include <memory>

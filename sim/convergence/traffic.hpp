@@ -1,4 +1,4 @@
-// What a scheme sends.
+// The bytes that a scheme sends.
 #pragma once
 
 #include "sim/plan/plan.hpp"

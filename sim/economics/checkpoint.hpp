@@ -1,4 +1,4 @@
-// What a checkpoint of a plan holds, and how long it takes to write and to load.
+// Checkpoints of a plan: what they hold, and how long they take to write and to load.
 #pragma once
 
 #include "sim/economics/budget.hpp"

@@ -32,8 +32,8 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
 // which values, and what bounds it.
 std::vector<std::string> flat_stretches(const Sweep& sweep);
 
-// What followed the values of the points (Scenario::followed), each line once, with the values of
-// the first point that has it: "layout.micro_batch=2: ...".
+// notes_of_points() says what followed the values of the points (Scenario::followed), each line
+// once, with the values of the first point that has it: "layout.micro_batch=2: ...".
 std::vector<std::string> notes_of_points(const Sweep& sweep);
 
 // "key=value" of --set and of the axes at a point.
