@@ -1,4 +1,4 @@
-// What the window does with a file that is opened or dropped.
+// The role of a file that is opened or dropped: what the window does with it.
 #pragma once
 
 #include <QString>
