@@ -19,7 +19,7 @@ Model with_depth(const Model& model) {
   return build_transformer(shape);
 }
 
-// layout_of() a mixture of experts over two expert-parallel ranks; `passes`: 0 as they are, 1
+// The layout of a mixture of experts over two expert-parallel ranks; `passes`: 0 as they are, 1
 // shared experts beside the exchange, 2 merged.
 Layout layout_of(int stages, int passes) {
   Layout layout = test::layout_for(1, 2, stages, 4);
