@@ -30,8 +30,8 @@ struct Supervised {
   int listener = -1;    // rank 0: the socket at world.master_port
   std::string secret{};
 };
-// From the environment that RankProcess sets; which is unset then, lest a child takes it for its
-// own.
+// take_supervised() reads the environment that RankProcess sets, and unsets it, lest a child takes
+// it for its own.
 std::optional<Supervised> take_supervised();
 RunResult run_supervised(const Launch& launch, const Supervised& supervised, const Body& body);
 

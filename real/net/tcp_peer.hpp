@@ -127,7 +127,7 @@ void release_held(Peer& peer, Lane& lane);
 // Hands frames that came early to their receives.
 void match(Peer& peer, Lane& lane);
 
-// Without waiting for long: the other end may never read again.
+// send_last() does not wait for long: the other end may never read again.
 void send_last(const Peer& peer, const Frame& frame, const std::string& text);
 // Closing a socket with unread data resets the connection, and our last words with it.
 void drain(Peer& peer);

@@ -1,4 +1,4 @@
-// Which values a key may have: those that may fit are tried, as --set would.
+// Legal values of a key: those that may fit are tried, as --set would.
 #include <fmt/format.h>
 
 #include <algorithm>

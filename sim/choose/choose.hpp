@@ -1,4 +1,4 @@
-// Which scheme of synchronisation reaches a loss first: time of a step x steps that it needs.
+// The scheme of synchronisation that reaches a loss first: time of a step x steps that it needs.
 #pragma once
 
 #include <functional>
@@ -41,7 +41,7 @@ struct ChooseQuestion {
   std::optional<double> target;      // of the files', by its value; else the last of each
 };
 
-// At a point of the grid, a scheme.
+// SchemeForecast is of one scheme at a point of the grid.
 struct SchemeForecast {
   PointResult step;
   // to_target: how long this scheme takes to be as far as one step of the scenario as it is;

@@ -36,7 +36,8 @@ struct WordValue {
 // A value that is read by a function, which throws std::invalid_argument with what is wrong.
 using ReadValue = std::function<void(const std::string& text)>;
 
-// Where the value of an option goes. A bool is a flag; a list takes several values, see `repeated`.
+// Destination is where the value of an option goes. A bool is a flag; a list takes several values,
+// see `repeated`.
 using Destination =
     std::variant<std::string*, int*, std::int64_t*, double*, bool*, std::optional<int>*,
                  std::optional<std::string>*, std::vector<std::string>*, WordValue, ReadValue>;

@@ -30,7 +30,7 @@ namespace {
 
 using Origin = ShellUnknowns::Origin;
 
-// Those by which the command that trains is told from one that converts or prepares.
+// of_training: flags by which the command that trains is told from one that converts or prepares.
 constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
                                                        "--global-batch-size",
                                                        "--num-layers",

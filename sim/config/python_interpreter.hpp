@@ -18,7 +18,7 @@ namespace sim::python {
 // Statements and expressions that one recipe may evaluate.
 inline constexpr std::size_t most_evaluated = 500'000;
 
-// At `place` of the recipe's file.
+// Stopped is thrown at `place` of the recipe's file.
 struct Stopped {
   TextPlace place;
   std::string what;

@@ -13,7 +13,7 @@
 
 namespace sim {
 
-// Where the output of a command goes and what it reads, as they are written.
+// ShellRedirection is where the output of a command goes and what it reads, as they are written.
 struct ShellRedirection {
   ShellText target;    // of "> FILE"; or empty
   ShellText document;  // the lines of "<<END"; or empty

@@ -697,7 +697,7 @@ class Script {
     if (words.front().text == "eval") return words.size() > 1;
     return shell_option(words) > 0;
   }
-  // Where "-c" of a bash stands; 0: nowhere.
+  // shell_option() is where "-c" of a bash stands; 0: nowhere.
   static std::size_t shell_option(const std::vector<ShellText>& words) {
     for (std::size_t i = 0; i + 2 < words.size(); ++i) {
       const std::string& name = words[i].text;

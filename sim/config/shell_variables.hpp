@@ -26,7 +26,7 @@ class ShellVariables {
   void set(const std::string& name, ShellVariable value);
   void unset(const std::string& name);
   const ShellVariable* find(const std::string& name) const;
-  // By name, those given from outside among them.
+  // all() has the variables by name, those given from outside among them.
   std::map<std::string, ShellVariable> all() const;
 
   // The arguments of the function that is running; nullptr: those of the script, not known.

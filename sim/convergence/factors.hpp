@@ -92,7 +92,8 @@ struct StatisticalFactor {
   // reached it, too.
   int compared = 0, reached = 0;
   std::optional<Spread> spread;  // over seeds; empty unless all that are compared reached it
-  // Where some did not: the least that the factor of those can be, from how far they were trained.
+  // above is set where some did not: the least that the factor of those can be, from how far they
+  // were trained.
   std::optional<double> above;
 };
 StatisticalFactor factor_of(const ConvergenceFactors& factors, std::size_t scheme,

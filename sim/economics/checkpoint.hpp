@@ -23,7 +23,7 @@ struct CheckpointTimes {
   Seconds lag{};    // from there until it can be restored from
   Seconds load{};
 };
-// With `rules.bytes` that many are written and loaded in proportion.
+// checkpoint_times(): with `rules.bytes` that many are written and loaded in proportion.
 CheckpointTimes checkpoint_times(const CheckpointSize& size, const CheckpointRules& rules);
 
 }  // namespace sim

@@ -23,7 +23,7 @@ constexpr std::int64_t most_shares = 2'000'000;
   throw InputError{SourcePosition{"layout.servers", 0, 0}, what};
 }
 
-// Where servers are, and of all parameters the share of each.
+// ServerNode is a node with servers, and their share of all parameters.
 struct ServerNode {
   int node = 0;
   double share = 0;

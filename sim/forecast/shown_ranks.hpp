@@ -1,4 +1,4 @@
-// Which ranks a trace or a picture shows.
+// The ranks that a trace or a picture shows.
 #pragma once
 
 #include <string>

@@ -93,7 +93,7 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
 // Whether ranks follow each other in the same order, seen without the dimensions of one rank.
 bool same_order(const Layout& a, const Layout& b);
 bool same_shape(const TransformerShape& a, const TransformerShape& b);
-// Without what no step of the scenario depends on.
+// canonical() leaves out what no step of the scenario depends on.
 Framework canonical(const Framework& framework, const Scenario& scenario);
 
 }  // namespace sim

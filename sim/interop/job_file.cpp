@@ -52,7 +52,7 @@ int used_gpus_of(const NodeRoom& room, const Layout& layout, int segment) {
   return even_gpus_per_node(layout, room, used);
 }
 
-// As many nodes as the job takes; a cluster of a fixed size stays as it is.
+// cluster_for() has as many nodes as the job takes; a cluster of a fixed size stays as it is.
 Cluster cluster_for(const std::string& path, const Layout& layout, int segment) {
   Cluster whole = Cluster::load(path);
   const int gpus = layout.world_size();
@@ -148,7 +148,7 @@ Problem no_cluster(const JobFile& job, std::string_view name) {
           ""};
 }
 
-// With the mistakes of the file what is missing beside it.
+// read_job() tells with the mistakes of the file what is missing beside it.
 Imported read_job(JobKind kind, const JobFile& job, const ImportRequest& known) {
   std::vector<Problem> problems;
   if (job.cluster.empty()) problems.push_back(no_cluster(job, word(kind)));
@@ -161,7 +161,8 @@ Imported read_job(JobKind kind, const JobFile& job, const ImportRequest& known) 
   throw InputError{std::move(problems)};
 }
 
-// Those of --set that are keys of a scenario, not of the file; they are taken out of the job.
+// take_scenario_changes() returns those of --set that are keys of a scenario, not of the file; they
+// are taken out of the job.
 std::vector<std::string> take_scenario_changes(JobFile& job) {
   constexpr std::array<std::string_view, 5> sections{"layout.", "framework.", "simulation.",
                                                      "cluster.", "flops."};

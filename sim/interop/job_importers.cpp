@@ -69,7 +69,7 @@ void add_notes(const std::vector<Remark>& remarks, Imported& imported) {
     imported.notes.push_back({remark.about, remark.what});
 }
 
-// As many GPUs as the launch line says, where no option does.
+// with_gpus() sets as many GPUs as the launch line says, where no option does.
 ImportRequest with_gpus(const ImportRequest& known, std::int64_t gpus) {
   ImportRequest made = known;
   if (made.gpus == 0) made.gpus = static_cast<int>(std::clamp<std::int64_t>(gpus, 0, 1 << 20));

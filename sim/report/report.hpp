@@ -47,7 +47,7 @@ struct WhatIf {
   Duration step_time{};  // if it were infinitely fast
 };
 
-// Which FLOPs MFU and HFU count.
+// CountedFlops are the FLOPs that MFU and HFU count.
 enum class CountedFlops : std::uint8_t {
   listed,       // of a layer list: as the model file has them
   full,         // 2 m n k of every GEMM, attention without a discount for causal masks

@@ -23,8 +23,8 @@ struct StageMemory {
   Bytes reserved{};   // the device's own: context, communication library, workspaces
   Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
   int retries = 0;    // of that allocator in a step; what they cost is not in any time
-  // Where segments were returned to the device: what could not be, at most, with what was asked
-  // for.
+  // kept: where segments were returned to the device, the most that could not be, with what was
+  // asked for.
   Bytes kept{};
   bool replayed = false;
   // allocated: the bytes that the replayed allocator had in use, where the framework has tensors

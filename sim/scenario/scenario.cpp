@@ -65,7 +65,7 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
   return path;
 }
 
-// That of a section's key; empty: it is not there.
+// path_in() is the path of a section's key; empty: it is not there.
 std::string path_in(const Layered& section, std::string_view key, const std::string& scenario_path,
                     const std::string& kind) {
   const ObjectReader* holder = section.holder(key);

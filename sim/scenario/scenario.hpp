@@ -45,7 +45,8 @@ struct Scenario {
   ClusterChanges changes;       // what-ifs, applied to `cluster` already
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
-  // Which it was made from. Null: it was made from the settings of a framework, not from a preset.
+  // The preset of the framework. Null: it was made from the settings of a framework, not from a
+  // preset.
   const Preset* preset = nullptr;
   SimulationOptions options;
   // The uncertainty that the runs of `anchor_path` leave; null, and no path, without any.

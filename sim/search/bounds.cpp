@@ -171,7 +171,7 @@ struct Bounds::Parts {
     return {time_of(cost), cost.transfer.count(), cost.sm};
   }
 
-  // Where the ranks of a pipeline may lie.
+  // Places is where the ranks of a pipeline may lie.
   struct Places {
     std::vector<std::uint8_t> placements;  // indices into Candidates::placements
     std::vector<int> gpus_per_node;
@@ -210,7 +210,7 @@ struct Bounds::Parts {
     }
   }
 
-  // By role, of those within layers.
+  // LaneShapes are shapes of groups, by role, of the roles within layers.
   using LaneShapes = std::array<std::vector<GroupShape>, 4>;
   static std::size_t lane_of(GroupRole role) {
     constexpr std::array roles{GroupRole::tensor, GroupRole::context, GroupRole::expert,

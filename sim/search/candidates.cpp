@@ -410,7 +410,8 @@ class Lister {
     return even == most ? std::vector{most} : std::vector{most, even};
   }
 
-  // Those with which the nodes hold the layout, and its tensor ranks where products are cut.
+  // gpus_per_node_of() are those with which the nodes hold the layout, and its tensor ranks where
+  // products are cut.
   std::vector<int> gpus_per_node_of(const Layout& layout) {
     std::vector<int> possible;
     for (const int gpus : or_all(space_.gpus_per_node, open_gpus_per_node(layout))) {

@@ -94,8 +94,8 @@ class EvaluationInParts {
   bool fits();
   const Evaluation& all();
   const Evaluation& so_far() const { return made_; }
-  // For another candidate with the same programs; null where they are too large. This one is over
-  // then.
+  // take_planned() is for another candidate with the same programs; null where they are too large.
+  // This evaluation is over then.
   std::unique_ptr<PlannedLayout> take_planned() { return std::move(planned_); }
 
  private:

@@ -44,8 +44,8 @@ struct LeastKernel {
   bool persistent = false;  // and not abreast of others, which gives way (sim/engine/RULES.md)
 };
 
-// From the end of kernel `after` to the start of kernel `before` pass at least the times of the
-// kernels between them and `loss`.
+// ForcedOverlap: at least the times of the kernels between them and `loss` pass from the end of
+// kernel `after` to the start of kernel `before`.
 struct ForcedOverlap {
   std::uint32_t after = 0, before = 0;  // operators
   std::int64_t kernels = 0, loss = 0;   // ps
@@ -62,7 +62,8 @@ struct OverlapCosts {
   DeviceShares shares;
 };
 
-// Those among operators first .. last - 1, by `before`. Windows do not overlap.
+// forced_overlaps() are those among operators first .. last - 1, by `before`. Windows do not
+// overlap.
 std::vector<ForcedOverlap> forced_overlaps(const Program& program, std::uint32_t first,
                                            std::uint32_t last, const OverlapCosts& costs);
 

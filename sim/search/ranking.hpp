@@ -69,7 +69,7 @@ class Ranking {
 
   const SearchSpecification& specification_;
   const Candidates& candidates_;
-  // By what memory_kinds() asks of a layout and candidates differ in.
+  // margins_ is indexed by what memory_kinds() asks of a layout and candidates differ in.
   std::array<std::optional<KindMargin>, 8 * words_of(Schedule{}).size()> margins_{};
   std::vector<Evaluation> best_, within_;
   std::vector<std::optional<Evaluation>> of_gpus_, within_of_gpus_;

@@ -72,7 +72,7 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation,
 // of its error: of two that are as fast, the one that is less sure comes behind. Fills in
 // chance_behind and regret. Does nothing where layouts lack their parts.
 void weigh_errors(const TimeErrors* errors, std::vector<RankedLayout>& layouts);
-// Without its parts, and so without a simulation.
+// outline() is a layout without its parts, and so without a simulation.
 RankedLayout outline(const Search& search, const Evaluation& evaluation);
 
 std::string search_table(const SearchResult& result);
@@ -92,7 +92,7 @@ std::string describe(const Shown& shown, int node_gpus) {
   return text;
 }
 
-// Which keys of the scenario differ, as "pipeline_parallel 8 -> 16".
+// differences() are the keys of the scenario that differ, as "pipeline_parallel 8 -> 16".
 std::vector<std::string> differences(const Layout& from, const Layout& to);
 
 }  // namespace sim

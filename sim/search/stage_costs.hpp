@@ -29,8 +29,8 @@ struct ChunkCosts {
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied);
 
-// By stage, at the backward pass before which most is kept; `gathered`: with the weights and
-// gradients that ZeRO-3 has whole for it.
+// ActivationBytes of a stage, at the backward pass before which most is kept; `gathered`: with the
+// weights and gradients that ZeRO-3 has whole for it.
 struct ActivationBytes {
   std::int64_t plain = 0, gathered = 0;
 };

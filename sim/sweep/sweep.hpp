@@ -41,8 +41,8 @@ std::vector<std::string> overrides_at(const SweepSpecification& specification, s
 // Throws InputError if no point can be forecast.
 Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult> points);
 
-// On the threads of the surrounding TBB arena. Throws InputError if no point can be forecast;
-// Stopped.
+// run_sweep() runs on the threads of the surrounding TBB arena. Throws InputError if no point can
+// be forecast; Stopped.
 Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done = {},
                 const Control& control = {});
 

@@ -32,7 +32,7 @@ void put_key(const std::string& key, const std::string& value, RunCells& cells);
 
 // The keys of a section as "section.key=value".
 std::vector<std::string> assignments_of(const RunCells& cells, std::string_view section);
-// Those of sections other than framework and layout.
+// The same for sections other than framework and layout.
 std::vector<std::string> other_assignments(const RunCells& cells);
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// Which machine a row runs on: a cluster file, and what is changed of it.
+// The machine that a row runs on: a cluster file, and what is changed of it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -18,7 +18,7 @@ inline constexpr std::string_view recipe_file_class = "QuantizationRecipeFile";
 // that lists them.
 std::string recipe_name(std::string_view text, const std::string& file, const std::string& name);
 
-// Those of a file; none where it is not read.
+// recipe_names() are the recipes of a file; none where it is not read.
 std::vector<std::string> recipe_names(const std::string& path);
 
 // evaluate_recipe() is what a recipe makes, as python_recipe.hpp says. `from_files`: with what it

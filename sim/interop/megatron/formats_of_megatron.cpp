@@ -1,4 +1,4 @@
-// Which linears multiply in which format, where a recipe says it by the names of modules.
+// Formats of linears where a recipe says them by the names of modules.
 //
 // Names: those of PyTorch's named_modules() of GPTModel and HybridModel, which Megatron-LM matches
 // (core/models/gpt/gpt_model.py, finish_init; at d98e8a64). Layers are numbered within a stage.

@@ -518,7 +518,7 @@ void read_module_formats(const MegatronConfig& config, const SettingProblems& pr
 // matchers: nothing.
 ModuleRecipe module_recipe_of(const Layout& layout, const Execution& runs);
 
-// Those that only models with experts or latent attention have.
+// Settings that only models with experts or latent attention have.
 // REQUIRES: the layers, heads, positions and the MLP of `shape` are read.
 void read_experts_of_model(const MegatronConfig& config, const SettingProblems& problems,
                            TransformerShape& shape);

@@ -20,7 +20,7 @@ class AccelerateReader {
     return job_.engine == TrainerEngine::deepspeed ? deepspeed() : torch();
   }
 
-  // For a trainer that says the rest.
+  // read_beside() is for a trainer that says the rest.
   AccelerateJob read_beside(Imported& result) {
     AccelerateJob made;
     if (read_job()) {

@@ -91,7 +91,7 @@ void fuse_layers(Framework& framework);
 void compile_layers(Framework& framework, std::vector<Note>& notes);
 // Liger's kernels in a framework's place.
 void run_with_liger(const LigerKernels& liger, Framework& framework);
-// Which of them the file asks for.
+// read_liger() are the kernels of Liger that the file asks for.
 LigerKernels read_liger(const ObjectReader& root);
 
 // Low-rank adapters.

@@ -97,7 +97,8 @@ std::string shipped_by_trl(const std::string& name) {
   return {};
 }
 
-// Where a flag of accelerate launch stands in its file; empty: it says nothing of a step.
+// place_of() is where a flag of accelerate launch stands in its file; empty: it says nothing of a
+// step.
 std::string place_of(const std::string& name) {
   constexpr std::array<std::string_view, 9> top{
       "num_processes", "num_machines", "mixed_precision", "dynamo_backend", "distributed_type",
