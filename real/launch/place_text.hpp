@@ -19,7 +19,7 @@ std::string failure_text(int rank, const HeartbeatState& state, const OperatorNa
                          const std::string& cause);
 // "rank 1 hangs in ...: nothing has happened for 30 s"
 std::string hang_text(const Hang& hang, const HeartbeatState& state, const OperatorName& name);
-// "rank 1 was killed by signal 9 (Killed) in ..."; of what waitpid says.
+// "rank 1 was killed by signal 9 (Killed) in ...", from what waitpid says.
 std::string exit_text(int rank, int status, const HeartbeatState& state, const OperatorName& name);
 // "0.4 s": tenths of a second, rounded down.
 std::string seconds_text(std::chrono::milliseconds time);

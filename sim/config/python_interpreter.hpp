@@ -31,7 +31,7 @@ struct Told {
 
 class Interpreter {
  public:
-  // `path`: of the file that `text` is of.
+  // `path`: the file that `text` is of.
   Interpreter(const PythonRules& rules, std::string_view text, const std::string& path);
 
   // configuration() is what a function of the file returns, or holds as `cfg` in the end. Throws

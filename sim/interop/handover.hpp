@@ -32,7 +32,7 @@ struct Exported {
   std::vector<Note> notes;  // in `text` as comments, too, where its syntax has them
 };
 
-// The scenario in the target's own names. `folder`: of the file that will be written (for
+// The scenario in the target's own names. `folder`: that of the file that will be written (for
 // Target::scenario). Throws InputError with every part of the scenario that the target cannot
 // express and that has no near equivalent. What was written is read back: whatever differs from the
 // scenario is in the notes, or std::logic_error is thrown.
@@ -72,7 +72,7 @@ struct Imported {
 Imported import_megatron(const Document& flags, const ImportRequest& request);
 Imported import_torchtitan(const Document& toml, const ImportRequest& request);
 Imported import_nemo(const Document& yaml, const ImportRequest& request);
-// `flags`: of Megatron-DeepSpeed, beside the JSON; or nullptr.
+// `flags`: those of Megatron-DeepSpeed, beside the JSON; or nullptr.
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request);
 // The YAML of Accelerate, or the arguments of TRL's and axolotl's trainers. `folder`: where it

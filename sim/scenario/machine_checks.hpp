@@ -16,7 +16,7 @@ namespace sim {
 std::string_view formats_without_mxfp8(const Layout& layout, const Execution& runs,
                                        const Device& device);
 
-// MXFP8, and rates of the attention kernels. `top`: of the scenario.
+// MXFP8, and rates of the attention kernels. `top`: the top level of the scenario.
 void check_kernels(const Layout& layout, const Model& model, const Device& device,
                    const Layered& top);
 // check_host() checks what lies on the host. `section`: the layout.

@@ -78,7 +78,7 @@ bool same_programs(const Candidates& candidates, std::uint32_t a, std::uint32_t 
 // first. Together they are what `evaluate` returns.
 class EvaluationInParts {
  public:
-  // `planned`: of a candidate with the same programs, or null.
+  // `planned`: the plan of a candidate with the same programs, or null.
   // REQUIRES: the candidates are those of the specification, and `memory` is of this specification
   // alone. Keeps references to both, and to `control`.
   EvaluationInParts(const SearchSpecification& specification, const Candidates& candidates,

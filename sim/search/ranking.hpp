@@ -36,8 +36,8 @@ class Ranking {
     return bound <= limit(index, memory);
   }
 
-  // The fastest that leave the margin, by (step time, index). Of those that are equal to the
-  // picosecond and the byte on as many GPUs, the first alone.
+  // The fastest that leave the margin, by (step time, index). Among those that are equal to
+  // the picosecond and the byte on as many GPUs, the first alone.
   const std::vector<Evaluation>& best() const { return best_; }
   // The fastest that fit within the margin and are faster than the best; all, where that is empty.
   std::vector<Evaluation> within_margin() const;

@@ -48,8 +48,8 @@ struct Judged {
 
 class Search {
  public:
-  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. Of a shard
-  // only the candidates that it owns are looked at. Throws Stopped.
+  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. With a
+  // shard, only the candidates that it owns are looked at. Throws Stopped.
   explicit Search(SearchSpecification specification, Shard shard = {}, const Control& control = {});
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -67,8 +67,8 @@ class Search {
   // The same of what was worked out no further than `judge` asked for.
   void accept(const std::vector<Judged>& wave);
   // Evaluates a layout of the wave, part by part, as long as it can still be in the result.
-  // `planned`: of a layout with the same programs, or null; then that of this one. Thread-safe.
-  // Throws Stopped.
+  // `planned`: the plan of a layout with the same programs, or null; then that of this one.
+  // Thread-safe. Throws Stopped.
   Judged judge(std::uint32_t index, const Control& control,
                std::unique_ptr<PlannedLayout>& planned) const;
 

@@ -16,7 +16,7 @@ namespace sim {
 // The values of each dimension; an empty list: all that are legal (README.md has what that means).
 struct SearchSpace {
   std::vector<int> gpus;           // never empty once read
-  std::vector<int> gpus_per_node;  // empty: of each layout what keeps its groups whole
+  std::vector<int> gpus_per_node;  // empty: what keeps the groups of a layout whole
   std::vector<int> tensor_parallel, context_parallel, pipeline_parallel, data_parallel;
   std::vector<int> expert_parallel, expert_tensor_parallel;
   std::vector<int> virtual_stages;

@@ -15,7 +15,7 @@
 
 namespace sim {
 
-// `folder` below is the shipped folder `validation`. `names`: of sets; none: all.
+// `folder` below is the shipped folder `validation`. `names`: names of sets; none: all.
 
 // The sets, in the order of their names. Throws InputError for one that there is not.
 std::vector<MeasuredSet> load_sets(const std::string& folder,

@@ -1,4 +1,5 @@
-// Counters over time, stacked: of each column of pixels the instant at which their sum is highest.
+// Counters over time, stacked: each column of pixels shows the instant at which their sum is
+// highest.
 #pragma once
 
 #include <QColor>

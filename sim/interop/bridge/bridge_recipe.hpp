@@ -42,7 +42,7 @@ void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& res
 Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& place,
                   MegatronConfig& config);
 
-// `recipe`: of evaluate_recipe().
+// `recipe`: the result of evaluate_recipe().
 Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& name,
                               const ImportRequest& request);
 
