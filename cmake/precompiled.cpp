@@ -1,1 +1,1 @@
-// Of a target that has nothing but a precompiled header (precompiled.cmake).
+// The source of a target that has nothing but a precompiled header (precompiled.cmake).

@@ -18,7 +18,7 @@ namespace stepcast_python {
 
 namespace py = pybind11;
 
-// What has been told last and not yet been handed on.
+// Mailbox has what was told last and not yet handed on.
 template <class Told>
 class Mailbox {
  public:

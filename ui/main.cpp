@@ -107,8 +107,8 @@ void write_and_exit(ui::MainWindow& window, QWidget& view, const QString& path) 
   poll->start(150);
 }
 
-// What the view shows, when nothing of it is computed any more, or its problems; of "choose" the
-// search, to its end.
+// picture() writes the view when nothing of it is computed any more, or says its problems; the view
+// "choose" first searches to the end.
 int picture(ui::MainWindow& window, const Request& request) {
   QWidget* view = window.view(request.view);
   if (!view) {

@@ -79,8 +79,8 @@ enum class RunEnd : std::uint8_t {
 
 struct RunResult {
   RunEnd end = RunEnd::done;
-  // Of a failure; empty where another process of the run prints it. `refused`: as main() prints an
-  // InputError, FILE:LINE:COLUMN first.
+  // message says what failed; empty where another process of the run prints it. `refused`: as
+  // main() prints an InputError, FILE:LINE:COLUMN first.
   std::string message{};
   bool supervisor = false;  // processes: this is the launcher, the ranks were others
 };

@@ -19,11 +19,11 @@ std::string failure_text(int rank, const HeartbeatState& state, const OperatorNa
                          const std::string& cause);
 // "rank 1 hangs in ...: nothing has happened for 30 s"
 std::string hang_text(const Hang& hang, const HeartbeatState& state, const OperatorName& name);
-// "rank 1 was killed by signal 9 (Killed) in ..."; of what waitpid says.
+// "rank 1 was killed by signal 9 (Killed) in ...", from what waitpid says.
 std::string exit_text(int rank, int status, const HeartbeatState& state, const OperatorName& name);
 // "0.4 s": tenths of a second, rounded down.
 std::string seconds_text(std::chrono::milliseconds time);
-// What an exception says; std::bad_alloc in words.
+// cause_text() is what an exception says; std::bad_alloc in words.
 std::string cause_text(const std::exception& error);
 
 }  // namespace real

@@ -30,14 +30,14 @@ struct Supervised {
   int listener = -1;    // rank 0: the socket at world.master_port
   std::string secret{};
 };
-// From the environment that RankProcess sets; which is unset then, lest a child takes it for its
-// own.
+// take_supervised() reads the environment that RankProcess sets, and unsets it, lest a child takes
+// it for its own.
 std::optional<Supervised> take_supervised();
 RunResult run_supervised(const Launch& launch, const Supervised& supervised, const Body& body);
 
 enum class Ending : std::uint32_t { done = 1, interrupted, failed, refused, agreed, followed };
-// What a rank says last. `refused`: an InputError; `agreed`: a SharedFailure, which all ranks
-// report; `followed`: another rank is to blame.
+// Report is what a rank says last. `refused`: an InputError; `agreed`: a SharedFailure, which all
+// ranks report; `followed`: another rank is to blame.
 struct Report {
   Ending ending = Ending::done;
   std::int32_t blamed = -1;

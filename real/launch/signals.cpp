@@ -24,7 +24,7 @@ BlockedSignals::BlockedSignals(bool children) {
 }
 
 BlockedSignals::~BlockedSignals() {
-  // What came and was not read must not strike now.
+  // Signals that came and were not read must not strike now.
   signalfd_siginfo info{};
   while (::read(descriptor_, &info, sizeof info) > 0) {
   }

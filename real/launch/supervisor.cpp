@@ -208,7 +208,7 @@ class Supervisor {
     for (int rank = 0; rank < launch_.ranks; ++rank) {
       Child& one = child(rank);
       const bool ended = one.pid > 0 && ::waitpid(one.pid, &one.status, WNOHANG) == one.pid;
-      // What it said before it ended is read after that, so nothing is missed.
+      // A report that it sent before it ended is read after that, so nothing is missed.
       Report report;
       if (!one.report && ::recv(one.control.handle(), &report, sizeof report, 0) ==
                              static_cast<ssize_t>(sizeof report)) {

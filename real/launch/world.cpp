@@ -40,7 +40,7 @@ class Variables {
     if (!value) return std::nullopt;
     return number(name, *value, least, std::numeric_limits<int>::max());
   }
-  // Of a variable that must be there because `because` is.
+  // needed() is a variable that must be there because `because` is.
   int needed(const std::string& name, const std::string& because, int least) const {
     const std::optional<int> value = whole(name, least);
     if (!value) refuse(fmt::format("{} is set, but {} is not", because, name));

@@ -1,4 +1,4 @@
-// Who this process is in a run of several: taken from the launcher's environment.
+// The place of this process in a run of several: taken from the launcher's environment.
 #pragma once
 
 #include <functional>

@@ -190,7 +190,8 @@ void check_algorithm(const CollectiveCall& call) {
                              call.members_per_node));
 }
 
-// What `input` and `output` must have, per byte of the whole: 1, 1/p, or nothing.
+// check_sizes() checks what `input` and `output` must have, per byte of the whole: 1, 1/p, or
+// nothing.
 void check_sizes(const CollectiveCall& call, bool is_root) {
   const std::size_t p = call.members.size();
   const std::size_t in = call.input.size();
@@ -236,7 +237,7 @@ Elements elements_of(std::span<std::byte> bytes, sim::DType dtype) {
   const std::int64_t size = sim::bytes_of(dtype);
   return {bytes.data(), static_cast<std::int64_t>(bytes.size()) / size, size};
 }
-// Of a buffer that is only read.
+// This elements_of() is for a buffer that is only read.
 Elements elements_of(std::span<const std::byte> bytes, sim::DType dtype) {
   return elements_of(std::span{const_cast<std::byte*>(bytes.data()), bytes.size()}, dtype);
 }

@@ -43,7 +43,7 @@ class HalvingDoubling : public Schedule {
   int rank_of(int slot) const {
     return exchange_.member(slot < extra_ ? 2 * slot + 1 : slot + extra_);
   }
-  // What a slot is responsible for once `levels` of its bits have halved the buffer.
+  // held() is what a slot is responsible for once `levels` of its bits have halved the buffer.
   Elements held(int slot, int levels) const {
     Elements range = exchange_.buffer;
     for (int level = 0; level < levels; ++level) {

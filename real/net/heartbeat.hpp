@@ -16,7 +16,7 @@
 
 namespace real {
 
-// What a rank does outside the operators of a step.
+// RankPhase is what a rank does outside the operators of a step.
 enum class RankPhase : std::uint8_t { starting, preparing, step, saving, ending };
 
 struct HeartbeatState {
@@ -44,7 +44,7 @@ class alignas(64) Heartbeat {
             .progress = progress_.load(std::memory_order_relaxed),
             .waits = waits_.load(std::memory_order_relaxed)};
   }
-  // For a mirror of a rank on another machine.
+  // set() is for a mirror of a rank on another machine.
   void set(const HeartbeatState& state) {
     phase_.store(state.phase, std::memory_order_relaxed);
     step_.store(state.step, std::memory_order_relaxed);

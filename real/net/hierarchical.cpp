@@ -17,7 +17,7 @@ class HierarchicalAllReduce : public Schedule {
                 exchange.position % exchange.members_per_node},
         across_{rail_members_, node(exchange)},
         buffer_{exchange.buffer},
-        // What the reduce-scatter leaves here.
+        // share_ is what the reduce-scatter leaves here.
         share_{buffer_.part(inside_.ranks(), inside_.part(1))} {}
 
   int rounds() const override { return 2 * (inside_.steps() + across_.steps()); }

@@ -1,4 +1,4 @@
-// What an algorithm is, to the state machine that runs it: messages in rounds. Room-internal.
+// Algorithms as the state machine that runs them sees them: messages in rounds. Room-internal.
 //
 // Invariants:
 //  1. A message is in one round of its sender and in one of its receiver, with the same bytes; both
@@ -79,8 +79,8 @@ struct Elements {
   std::span<std::byte> bytes() const { return {data, static_cast<std::size_t>(count * size)}; }
 };
 
-// What every algorithm needs to know: the communicator, this rank's position in it, and the buffer
-// that it works on in place.
+// Exchange is what every algorithm needs to know: the communicator, this rank's position in it, and
+// the buffer that it works on in place.
 struct Exchange {
   std::span<const int> members;
   int position = 0;

@@ -25,7 +25,8 @@ struct TcpWorld {
   int master_port = 0;
   int listener = -1;  // rank 0: a listening socket to take over, instead of opening master_port
   std::string job{};  // members of another job are turned away; 256 bytes at most
-  // What every rank must prove to know before it is heard. Empty: who knows the protocol is let in.
+  // secret: every rank must prove to know it before it is heard. Empty: who knows the protocol is
+  // let in.
   std::string secret{};
   bool one_machine = false;  // all ranks are on this machine
   std::chrono::milliseconds join_timeout{60'000};

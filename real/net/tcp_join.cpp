@@ -250,7 +250,7 @@ bool suffices(const TcpWorld& world, const Address& here) {
   return !here.is_loopback() || world.one_machine || is_loopback_name(world.master_address);
 }
 
-// Where rank 0 listens: at all master addresses that are this machine's.
+// master_listeners() are where rank 0 listens: at all master addresses that are this machine's.
 std::vector<Socket> master_listeners(const TcpWorld& world) {
   std::vector<Socket> listeners;
   if (world.listener >= 0) listeners.emplace_back(world.listener);
@@ -265,7 +265,7 @@ std::vector<Socket> master_listeners(const TcpWorld& world) {
   return listeners;
 }
 
-// Where another rank listens: at the interface through which it reaches rank 0.
+// own_listener() is where another rank listens: at the interface through which it reaches rank 0.
 Socket own_listener(const TcpWorld& world, Address here) {
   here.port = 0;
   return listen_at_one_of(suffices(world, here) ? std::vector{here} : all_interfaces(0),
@@ -336,7 +336,7 @@ Socket connect_to_master(const TcpWorld& world, Socket& listener, Deadline deadl
   }
 }
 
-// Where every rank listens, from rank 0. Throws what rank 0 has to say instead.
+// table_from() is where every rank listens, from rank 0. Throws what rank 0 has to say instead.
 std::vector<Address> table_from(const Socket& master, const TcpWorld& world, Deadline deadline) {
   const auto complain = [&](Moved moved) {
     if (moved == Moved::closed)

@@ -46,7 +46,7 @@ static_assert(sizeof(Frame) == 16);
 inline constexpr std::uint64_t most_text_bytes = 4096;
 // Open MPI's limit for TCP, btl_tcp_eager_limit.
 inline constexpr std::size_t most_early_bytes = 65'536;
-// Of one sender. Nobody runs a thousand messages ahead in order.
+// most_kept_bytes is per sender. Nobody runs a thousand messages ahead in order.
 inline constexpr std::size_t most_kept_bytes = std::size_t{64} << 20U;
 
 enum class PostState : std::uint8_t { free, waiting, moving, done, wrong_size };
@@ -84,8 +84,8 @@ struct Lane {
   int ready = 0;
 };
 
-// What a kept frame and a lane of its own cost beside the bytes, of most_kept_bytes: about what a
-// deque and a node of a map take in libstdc++.
+// kept_cost and lane_cost are what a kept frame and a lane of its own cost beside the bytes, of
+// most_kept_bytes: about what a deque and a node of a map take in libstdc++.
 inline constexpr std::size_t kept_cost = 64;
 inline constexpr std::size_t lane_cost = 2048;
 // Receives of large messages on one channel that are posted at once.
@@ -127,7 +127,7 @@ void release_held(Peer& peer, Lane& lane);
 // Hands frames that came early to their receives.
 void match(Peer& peer, Lane& lane);
 
-// Without waiting for long: the other end may never read again.
+// send_last() does not wait for long: the other end may never read again.
 void send_last(const Peer& peer, const Frame& frame, const std::string& text);
 // Closing a socket with unread data resets the connection, and our last words with it.
 void drain(Peer& peer);

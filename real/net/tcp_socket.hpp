@@ -15,7 +15,7 @@
 namespace real {
 
 using Deadline = std::chrono::steady_clock::time_point;
-// For poll(): rounded up, never negative.
+// milliseconds_until() is for poll(): rounded up, never negative.
 int milliseconds_until(Deadline deadline);
 
 class Socket {
@@ -57,7 +57,8 @@ Address name_of(const Socket& socket);
 std::optional<Socket> connect_to(const Address& address, Deadline deadline);
 // Port 0: a free one. Nothing: see errno.
 std::optional<Socket> listen_at(const Address& address, int backlog);
-// At the first that is to be had. Throws std::runtime_error naming the address and the cause.
+// listen_at_one_of() listens at the first that is to be had. Throws std::runtime_error naming the
+// address and the cause.
 Socket listen_at_one_of(const std::vector<Address>& addresses, int backlog);
 std::vector<Address> loopback(int port);        // of IPv4, of IPv6
 std::vector<Address> all_interfaces(int port);  // IPv6 takes IPv4 too

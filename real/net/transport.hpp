@@ -26,8 +26,8 @@ class RankFailure : public std::runtime_error {
   bool announced_ = false;
 };
 
-// What all ranks have found together, so that no one of them is to blame: every rank throws it,
-// with the same message, which says all.
+// SharedFailure is what all ranks have found together, so that no one of them is to blame: every
+// rank throws it, with the same message, which says all.
 class SharedFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,4 +1,4 @@
-// What measured runs say, and how sure forecasts are with them.
+// Results of measured runs, and how sure forecasts are with them.
 #pragma once
 
 #include <optional>

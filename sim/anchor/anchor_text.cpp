@@ -15,7 +15,7 @@ double off(Duration forecast, Duration measured) {
   return 100 * (to_seconds(forecast) / to_seconds(measured) - 1);
 }
 
-// Of ln(time): "-8 to +9 %".
+// range_of() takes the half width of ln(time): "-8 to +9 %".
 std::string range_of(double half_width) {
   return fmt::format("{:.0f} to +{:.0f} %", 100 * (std::exp(-half_width) - 1),
                      100 * (std::exp(half_width) - 1));

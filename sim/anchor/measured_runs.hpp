@@ -10,7 +10,8 @@ namespace sim {
 
 struct RunsRequest {
   std::vector<std::string> scenarios{};
-  // Of the scenarios in their order, as many or fewer: those without one are to be forecast.
+  // step_times and logs are in the order of the scenarios, as many or fewer: those without one are
+  // to be forecast.
   std::vector<std::string> step_times{}, logs{};
   // A table instead: `step_time_s`, `scenario` where there are several, and keys of scenarios that
   // differ from run to run.

@@ -23,7 +23,7 @@ struct TrainingLog {
 TrainingLog read_training_log(const std::string& path);
 
 // The median behind the warm-up: the first tenth of the values, two at least; of fewer than five
-// the first. `tokens_per_gpu`: of a step, for token rates.
+// the first. `tokens_per_gpu`: tokens of a step, for token rates.
 struct LoggedStep {
   Duration median{};
   int steps = 0, left_out = 0;

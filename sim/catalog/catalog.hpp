@@ -22,7 +22,7 @@ const Key& require_key(std::string_view path);
 // those whose path contains it. Empty: all.
 std::vector<Key> matching_keys(std::string_view pattern);
 
-// For `stepcast keys`.
+// keys_text() is for `stepcast keys`.
 std::string keys_text(const std::vector<Key>& keys);
 std::string keys_json(const std::vector<Key>& keys);
 std::string keys_csv(const std::vector<Key>& keys);

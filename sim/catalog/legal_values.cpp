@@ -1,4 +1,4 @@
-// Which values a key may have: those that may fit are tried, as --set would.
+// Legal values of a key: those that may fit are tried, as --set would.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +134,7 @@ std::vector<std::string> candidates(const Scenario& scenario, const Key& key) {
       up_to(static_cast<std::int64_t>(*key.least), static_cast<std::int64_t>(*key.greatest)));
 }
 
-// What loading says first against `overrides` on top of `yaml`.
+// problem_of() is what loading says first against `overrides` on top of `yaml`.
 std::string problem_of(const std::string& yaml, const std::string& path,
                        const std::vector<std::string>& overrides) {
   try {

@@ -52,7 +52,7 @@ void add_machine(const Scenario& scenario, Values& values) {
   flatten(device.root_object(), "cluster.device.", values);
 }
 
-// What a scenario file leaves out because it follows from something else.
+// add_implied() adds what a scenario file leaves out because it follows from something else.
 void add_implied(const Scenario& scenario, Values& values) {
   values["cluster.gpus_per_node"] = std::to_string(scenario.cluster.gpus_per_node());
   for (const LayoutField& field : layout_fields())  // written or not

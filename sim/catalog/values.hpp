@@ -25,11 +25,11 @@ struct LegalValue {
   bool is_legal() const { return problem.empty(); }
 };
 
-// What `key` may be set to on top of the scenario, while what follows it follows (--set): all words
-// of a word, true and false, and of an integer those that may fit (of tensor_parallel the divisors
-// of the GPUs), each tried. `overrides` stand beside it and do not follow. Empty for numbers,
-// quantities, text, and integers that are free within their limits: Key has these.
-// Throws InputError where there is no such key.
+// Legal values that `key` may be set to on top of the scenario, while what follows it follows
+// (--set): all words of a word, true and false, and of an integer those that may fit (of
+// tensor_parallel the divisors of the GPUs), each tried. `overrides` stand beside it and do not
+// follow. Empty for numbers, quantities, text, and integers that are free within their limits: Key
+// has these. Throws InputError where there is no such key.
 std::vector<LegalValue> legal_values(const Scenario& scenario, std::string_view key,
                                      const std::vector<std::string>& overrides = {});
 

@@ -12,7 +12,7 @@ namespace sim {
 struct SchemeCandidate {
   std::string name;              // "top_k-0.01"
   std::vector<std::string> set;  // "section.key=value", on top of the scenario
-  // Those of the keys that change what is learned, as a file of statistical factors has them. None:
+  // learns: the keys that change what is learned, as a file of statistical factors has them. None:
   // the same sums in another way.
   std::vector<SchemeKey> learns{};
 };

@@ -1,4 +1,4 @@
-// What is best where, as text.
+// The best scheme at each point, as text.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

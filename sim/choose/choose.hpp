@@ -1,4 +1,4 @@
-// Which scheme of synchronisation reaches a loss first: time of a step x steps that it needs.
+// The scheme of synchronisation that reaches a loss first: time of a step x steps that it needs.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,8 @@
 
 namespace sim {
 
-// What is known of the steps that a scheme needs, beside those of the scenario as it is.
+// Evidence is what is known of the steps that a scheme needs, beside those of the scenario as it
+// is.
 enum class Evidence : std::uint8_t {
   same,      // the same sums in another order: as many steps
   measured,  // trained on a small model: a statistical factor
@@ -40,11 +41,11 @@ struct ChooseQuestion {
   std::optional<double> target;      // of the files', by its value; else the last of each
 };
 
-// At a point of the grid, a scheme.
+// SchemeForecast is of one scheme at a point of the grid.
 struct SchemeForecast {
   PointResult step;
-  // Of a step of the scenario as it is, how long this scheme takes to be as far; without evidence
-  // the factor is 1.
+  // to_target: how long this scheme takes to be as far as one step of the scenario as it is;
+  // without evidence the factor is 1.
   Duration to_target{};
   bool possible() const { return step.told() && step.fits(); }
 };
@@ -71,7 +72,7 @@ struct Choice {
 Choice choose(const ChooseQuestion& question, const std::function<void()>& done = {},
               const Control& control = {});
 
-// What is best where, why it changes, and what it rests on.
+// The table says what is best where, why it changes, and what it rests on.
 std::string choice_table(const Choice& choice);
 std::string choice_markdown(const Choice& choice);
 std::string choice_csv(const Choice& choice);

@@ -1,4 +1,5 @@
-// What the commands of `stepcast` share. One file per command, each with a function that gives it.
+// Parts that the commands of `stepcast` share. One file per command, each with a function that
+// gives it.
 #pragma once
 
 #include <array>

@@ -85,7 +85,7 @@ std::string relations(const Command& command, const Option& option) {
   return needs + excludes;
 }
 
-// What an option asks of others, once all are there.
+// relate() sets what an option asks of others, once all are there.
 void relate(CLI::App& app, const Command& command, const Option& option) {
   CLI::Option* added = app.get_option(option_name(option));
   for (const std::string& other : option.needs)
@@ -127,7 +127,8 @@ Path path_of(const CLI::App& app, const Command& program) {
   return path;
 }
 
-// What given options need and lack, or exclude; empty: nothing. CLI11 has no names of hidden ones.
+// unmet_relation() names what given options need and lack, or exclude; empty: nothing. CLI11 has no
+// names of hidden ones.
 std::string unmet_relation(const CLI::App& app, const Command& command) {
   const auto given = [&](const std::string& name) { return app.count(name) > 0; };
   for (const Option& option : command.options) {
@@ -149,7 +150,7 @@ bool is(const CLI::ParseError& error, CLI::ExitCodes code) {
   return error.get_exit_code() == static_cast<int>(code);
 }
 
-// What is wrong, in the parser's words where it has them.
+// problem_of() says what is wrong, in the parser's words where it has them.
 std::string problem_of(const CLI::ParseError& error, const CLI::App& app, const Path& path) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty())

@@ -36,12 +36,13 @@ struct WordValue {
 // A value that is read by a function, which throws std::invalid_argument with what is wrong.
 using ReadValue = std::function<void(const std::string& text)>;
 
-// Where the value of an option goes. A bool is a flag; a list takes several values, see `repeated`.
+// Destination is where the value of an option goes. A bool is a flag; a list takes several values,
+// see `repeated`.
 using Destination =
     std::variant<std::string*, int*, std::int64_t*, double*, bool*, std::optional<int>*,
                  std::optional<std::string>*, std::vector<std::string>*, WordValue, ReadValue>;
 
-// What a value must be.
+// Check is what a value must be: one of the following.
 struct CountFrom {
   std::int64_t least, most;
 };
@@ -53,7 +54,7 @@ struct NonNegative {};
 using OneOf = std::vector<std::string>;
 using Check = std::variant<std::monostate, CountFrom, NumberFrom, Positive, NonNegative, OneOf>;
 
-// What a command writes under the name that an option gives.
+// Output is what a command writes under the name that an option gives.
 enum class Output : std::uint8_t { none, file, folder };
 
 struct Option {
@@ -129,7 +130,7 @@ class UsageError : public std::runtime_error {
   std::vector<const Command*> path_;
 };
 
-// What a command line asks for: text to print (help, version), or a command to run.
+// Asked is what a command line asks for: text to print (help, version), or a command to run.
 struct Asked {
   std::string text;
   const Command* command = nullptr;

@@ -1,7 +1,6 @@
-// What the program has of the engine of `real`: the commands that train and measure, and what
-// `doctor` says of it. Defined by the files of those commands, or by no_engine.cpp in a build
-// without the engine
-// (-DSTEPCAST_ENGINE=OFF, as `make demo` has it).
+// The parts of the program that need the engine of `real`: the commands that train and measure, and
+// what `doctor` says of it. Defined by the files of those commands, or by no_engine.cpp in a build
+// without the engine (-DSTEPCAST_ENGINE=OFF, as `make demo` has it).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What goes wrong, as a message and an exit code.
+// Failures, as a message and an exit code.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct Failure {
   std::vector<std::string> files = {};  // that the problems of an input lie in
 };
 
-// Of the exception that is being handled. REQUIRES: it is a std::exception.
+// current_failure() is for the exception that is being handled. REQUIRES: it is a std::exception.
 Failure current_failure();
 
 }  // namespace sim

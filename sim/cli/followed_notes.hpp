@@ -1,4 +1,4 @@
-// What followed the keys that a user has set, told on the standard error.
+// Notes on what followed the keys that a user has set, on the standard error.
 #pragma once
 
 #include "sim/cli/command.hpp"

@@ -32,7 +32,8 @@ ExitCode import_into_scenario(JobKind kind, const ImportJobRequest& request) {
 
 constexpr CountFrom any_count{1, std::int64_t{1} << 32};
 
-// What DeepSpeed's JSON and the files of Hugging Face leave to the program.
+// trainer_options() are for what DeepSpeed's JSON and the files of Hugging Face leave to the
+// program.
 Options trainer_options(ImportRequest& known) {
   return {{.name = "--micro-batch-size",
            .into = &known.micro_batch,
@@ -60,7 +61,7 @@ Options trainer_options(ImportRequest& known) {
            .help = "full (gradient_checkpointing) or none, where the file does not say"}};
 }
 
-// What any job may leave open.
+// job_options() are for what any job may leave open.
 Options job_options(JobFile& request) {
   return {{.name = "FILE", .into = &request.file, .help = "the file", .required = true},
           {.name = "--cluster",
@@ -83,7 +84,7 @@ Options job_options(JobFile& request) {
            .check = any_count}};
 }
 
-// What only some kinds of files need.
+// options_of() adds what only some kinds of files need.
 Options options_of(JobKind kind, JobFile& request) {
   Options options;
   if (kind == JobKind::deepspeed || kind == JobKind::accelerate || kind == JobKind::automodel)

@@ -8,7 +8,7 @@
 
 namespace sim {
 
-// What the file is that a command failed over, and which command reads it.
+// FileHint says what the file is that a command failed over, and which command reads it.
 struct FileHint {
   std::string text;       // empty: the file is what the command reads, or its kind does not show
   bool explains = false;  // the reader's own words add nothing: they are of another format

@@ -1,4 +1,4 @@
-// What the commands that forecast at many points share.
+// Parts that the commands share which forecast at many points.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What `stepcast search` was asked.
+// The request of `stepcast search`.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ Command search_command_of(const std::shared_ptr<SearchRequest>& request);
 Options emit_options(std::optional<Target>& emit, std::string& emit_to);
 
 ExitCode run_search_request(const SearchRequest& request);
-// From records that were merged.
+// The same from records that were merged.
 ExitCode run_search_request(const SearchRequest& request, ResultCache& book,
                             const JobKey& recorded);
 

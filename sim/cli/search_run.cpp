@@ -178,8 +178,8 @@ Job job_of(const SearchRequest& request, SearchJob& job) {
               }};
 }
 
-// What --emit writes must be able to run: the space of the search is its framework's, unless the
-// command line names one.
+// for_target() makes sure that what --emit writes can run: the space of the search is its
+// framework's, unless the command line names one.
 SearchRequest for_target(SearchRequest request) {
   constexpr std::string_view key = "search.framework=";
   std::vector<std::string>& overrides = request.workload.overrides;

@@ -1,4 +1,4 @@
-// What `stepcast sweep` was asked.
+// The request of `stepcast sweep`.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct SweepRequest : PointRequest {
 Command sweep_command_of(const std::shared_ptr<SweepRequest>& request);
 
 ExitCode run_sweep_request(const SweepRequest& request);
-// From records that were merged.
+// The same from records that were merged.
 ExitCode run_sweep_request(const SweepRequest& request, ResultCache& book, const JobKey& recorded);
 
 }  // namespace sim

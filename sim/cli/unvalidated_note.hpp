@@ -1,4 +1,4 @@
-// What commands say of a machine that no measurement stands behind, where their result does not.
+// Notes of commands on a machine that no measurement stands behind, where their result has none.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ namespace sim {
 
 // A note, or nothing.
 void note_unvalidated(const Cluster& cluster);
-// Of a scenario as it stands, without what a sweep puts on top. Nothing where it cannot be read.
+// The note on a scenario as it stands, without what a sweep puts on top. Nothing where it cannot be
+// read.
 void note_unvalidated(const std::string& scenario, const std::vector<std::string>& overrides);
 
 }  // namespace sim

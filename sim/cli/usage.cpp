@@ -51,7 +51,7 @@ std::string words_of(const Command& command, const UsageError& error) {
   return text;
 }
 
-// What a user may have meant by an option or a command that there is not.
+// unknown_text() suggests what a user may have meant by an option or a command that there is not.
 std::string unknown_text(const Command& command, const std::string& unknown) {
   const bool option = unknown.starts_with("--");
   const std::vector<std::string> names = names_of(command, option);

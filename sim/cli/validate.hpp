@@ -10,7 +10,7 @@
 
 namespace sim {
 
-// Of the shipped sets (validate_published.cpp).
+// PublishedRequest is about the shipped sets (validate_published.cpp).
 struct PublishedRequest {
   std::vector<std::string> sets;  // none: all
   std::string picture;            // SVG to write; empty: none
@@ -20,10 +20,10 @@ Options published_options(PublishedRequest& request);
 ExitCode show_published(const PublishedRequest& request);
 std::vector<Command> published_commands();
 
-// Of tables of anybody's (validate_tables.cpp).
+// table_commands() are for anybody's tables (validate_tables.cpp).
 std::vector<Command> table_commands();
 
-// What --picture writes; nothing where `path` is empty.
+// write_scatter() writes the file of --picture; nothing where `path` is empty.
 void write_scatter(const std::string& path, std::span<const SetResult> results);
 
 }  // namespace sim

@@ -48,7 +48,7 @@ constexpr std::array renamed{
     Renamed{"fp8", "--fp8-format"},
     Renamed{"fp4", "--fp4-format"},
 };
-// What training derives from other arguments and prints beside them.
+// derived: arguments that training derives from others and prints beside them.
 constexpr std::array<std::string_view, 6> derived{
     "encoder_num_layers", "encoder_seq_length",     "data_parallel_size",
     "params_dtype",       "consumed_train_samples", "transformer_pipeline_model_parallel_size"};

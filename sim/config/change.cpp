@@ -48,8 +48,8 @@ void Tree::insert(NodeIndex object, std::string_view key, NodeIndex child) {
   nodes_[child].parent_slot = old.entry_count;
 }
 
-// What the file says where changes have replaced it: two keys that share a value by an alias are
-// multiplied once each, not twice.
+// written() is what the file says where changes have replaced it: two keys that share a value by an
+// alias are multiplied once each, not twice.
 NodeIndex Tree::written(NodeIndex node) const {
   const auto found = replaces_.find(node);
   return found == replaces_.end() ? node : found->second;

@@ -7,7 +7,8 @@ inline bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Of a name in Python: a letter or an underscore; behind the first character a digit, too.
+// starts_name() and in_name() are for names in Python: a letter or an underscore; behind the first
+// character a digit, too.
 inline bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

@@ -1,4 +1,4 @@
-// Where the shipped files are.
+// The folder of the shipped files.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which of our files, or of those of other programs, a file is, by the keys at its top.
+// The kind of a file, by the keys at its top: one of ours, or of other programs.
 #pragma once
 
 #include <cstdint>

@@ -4,12 +4,11 @@
 // "--flag" to true (no value follows), to a text, or to a list of several. '_' in the name of a
 // flag is '-'; of a flag that is given more than once the last one counts.
 //
-// Of a script the flags are those of the command that trains: the one that starts a program with
-// batches, layers or the like. What its launcher says of the number of processes becomes
-// "--nproc-per-node", "--nnodes" and "--world-size". Without such a command they are all flags of
-// all arrays and strings.
+// A script has the flags of the command that trains: the one that starts a program with batches,
+// layers or the like. Its launcher's number of processes becomes "--nproc-per-node", "--nnodes" and
+// "--world-size". Without such a command they are all flags of all arrays and strings.
 //
-// What the file does not say stays in a value as "$NAME": its reader has to refuse it.
+// A value that the file does not give stays as "$NAME": its reader has to refuse it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +30,7 @@ namespace {
 
 using Origin = ShellUnknowns::Origin;
 
-// Those by which the command that trains is told from one that converts or prepares.
+// of_training: flags by which the command that trains is told from one that converts or prepares.
 constexpr std::array<std::string_view, 12> of_training{"--micro-batch-size",
                                                        "--global-batch-size",
                                                        "--num-layers",
@@ -136,7 +135,8 @@ class FlagsTree {
                                [](const ShellText& word) { return word.text.starts_with("--"); });
   }
 
-  // What PyTorch's allocator reads, as if it were a flag. What is not known is left out.
+  // take_environment() reads variables of PyTorch's allocator as if they were flags. Unknown values
+  // are left out.
   void take_environment() {
     for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
       const ShellVariable* variable = variables_.find(name);

@@ -47,8 +47,8 @@ std::span<const ForeignFormat> foreign_files();     // foreign_files.cpp: what i
 // `launches`: also as a job of a program that is not known.
 const ForeignFormat* foreign_format_of(std::string_view text, bool launches = false);
 
-// What the file is, and what to give instead, with the keys of a scenario that its own settings
-// are: several lines, each but the first indented.
+// foreign_text() says what the file is and what to give instead, with the keys of a scenario that
+// its own settings are: several lines, each but the first indented.
 std::string foreign_text(const ForeignFormat& format, std::string_view file, std::string_view text);
 
 // Whether a command with these arguments reads such files.

@@ -1,4 +1,4 @@
-// What starts a training, of programs that its words do not tell.
+// Formats of files that start a training, for programs that the words of the file do not tell.
 #include "sim/config/foreign_format.hpp"
 
 namespace sim {

@@ -9,8 +9,8 @@ namespace sim {
 
 bool is_gzip(std::string_view content);
 
-// The text in a gzip file, all members of it. `name`: of the file, for messages. Throws InputError:
-// it is cut off or damaged, or the text is larger than `limit` bytes.
+// The text in a gzip file, all members of it. `name`: the name of the file, for messages. Throws
+// InputError: it is cut off or damaged, or the text is larger than `limit` bytes.
 std::string unpack_gzip(std::string_view content, const std::string& name, std::size_t limit);
 
 // head_of_gzip: the first `most` bytes of the text, fewer where the file is cut off or damaged.

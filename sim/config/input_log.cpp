@@ -10,7 +10,8 @@
 namespace sim {
 namespace {
 
-// Of this thread only: two computations side by side do not hear of each other's files.
+// innermost is of this thread only: two computations side by side do not hear of each other's
+// files.
 thread_local InputLog* innermost = nullptr;
 
 }  // namespace

@@ -40,10 +40,10 @@ constexpr auto words_of(KeyType) {
                     Word{KeyType::money, "money"},         Word{KeyType::list, "list"}};
 }
 
-// Of a quantity: one of the units that its values have. Empty for other types.
+// The unit of a quantity: one of the units that its values have. Empty for other types.
 std::string_view unit_of(KeyType type);
 
-// What holds where the file is silent: a value, or a rule that says what it follows.
+// KeyDefault is what holds where the file is silent: a value, or a rule that says what it follows.
 struct KeyDefault {
   // NOLINTNEXTLINE(google-explicit-constructor): rows of tables are written with it
   KeyDefault(const char* text) : value{text} {}

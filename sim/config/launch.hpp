@@ -1,4 +1,4 @@
-// What a file that starts a job runs: the words of each program, with those of its launchers in
+// The programs that a file starts for a job: the words of each, with those of its launchers in
 // front, as a shell or a container would hand them on. Files: shell scripts (Slurm's among them,
 // scripts that they write or name), jobs of Kubernetes (manifest.hpp). Nothing runs.
 #pragma once

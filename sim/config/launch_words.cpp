@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-// What launchers call the number of processes.
+// LauncherFlag is a name that launchers give to the number of processes.
 struct LauncherFlag {
   std::string_view name, ours;
 };

@@ -13,10 +13,12 @@ namespace sim {
 // "--micro_batch_size=2" is "--micro-batch-size".
 std::string shell_flag_name(std::string_view text);
 
-// Behind the program that a command starts: pretrain_gpt.py, "-m module", "megatron sft".
+// behind_program() is the word behind the program that a command starts: pretrain_gpt.py, "-m
+// module", "megatron sft".
 std::size_t behind_program(const std::vector<ShellText>& words);
 
-// What a launcher's flag counts: "--nproc-per-node", "--nnodes" or "--world-size"; empty: nothing.
+// launcher_flag() is what a launcher's flag counts: "--nproc-per-node", "--nnodes" or
+// "--world-size"; empty: nothing.
 std::string_view launcher_flag(std::string_view name);
 
 // The words of a script's lines "#SBATCH --nodes=4"; "--gres=gpu:8" is "--gpus-per-node=8" there,

@@ -8,7 +8,7 @@
 
 namespace sim {
 
-// What a file that starts a job runs.
+// UnwrappedJob is what a file that starts a job runs.
 struct UnwrappedJob {
   ShellOutcome outcome;
   // GPUs of the pods; 0: the file does not say them, or is a script.

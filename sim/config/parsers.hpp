@@ -1,4 +1,4 @@
-// From text to tree. The parsers throw InputError at the first place where the grammar is broken.
+// Parsers from text to tree. They throw InputError at the first place where the grammar is broken.
 #pragma once
 
 #include <optional>

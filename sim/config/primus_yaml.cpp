@@ -53,7 +53,7 @@ void merge(Merged& under, Merged over) {
   }
 }
 
-// What the presets of Primus say that Megatron-LM's defaults do not, where they are not at hand.
+// Presets of Primus that differ from Megatron-LM's defaults, for where the presets are not at hand.
 constexpr std::string_view megatron_module =
     "bf16: true\nmicro_batch_size: 2\nglobal_batch_size: 16\nseq_length: 1024\n"
     "use_distributed_optimizer: true\n";
@@ -284,7 +284,8 @@ class Experiment {
                           "torchtitan stand for them"});
   }
 
-  // What Primus adds to torchtitan's sections: a converter to its own kernels, data that it makes.
+  // drop_turbo() drops what Primus adds to torchtitan's sections: a converter to its own kernels,
+  // data that it makes.
   static void drop_turbo(Merged& job) {
     if (Merged* training = job.find("training"))
       std::erase_if(training->entries, [](const auto& entry) { return entry.name == "mock_data"; });

@@ -1,4 +1,4 @@
-// What methods of Python's own types give, and objects of what is not read.
+// Methods of Python's own types, and of objects whose class is not read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ Value Interpreter::made_by(const std::string& symbol, const Arguments& arguments
   return made;
 }
 
-// Of objects: what to_...() and get_...() of a builder give stands for what is built.
+// Methods of objects: what to_...() and get_...() of a builder give stands for what is built.
 Value Interpreter::method(const Value& value, const std::string& name, const Arguments& given,
                           TextPlace place) {
   const Value argument = given.values.empty() ? Value{} : given.values.front();

@@ -83,7 +83,7 @@ Value Interpreter::attribute(const Expression& expression, Frame& frame) {
   return attribute_of(value, expression.text, here(expression.place, frame));
 }
 
-// What is not set on an object is not known.
+// An attribute that nothing sets on an object is unknown.
 Value Interpreter::attribute_of(const Value& value, const std::string& name, TextPlace place) {
   if (value.is(Kind::symbol)) return symbol(value.text + "." + name, place);
   if (!value.is(Kind::object)) return {};

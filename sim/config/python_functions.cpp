@@ -1,4 +1,4 @@
-// What Python's own functions give.
+// Python's own functions.
 #include "sim/config/python_functions.hpp"
 
 #include <array>
@@ -150,7 +150,7 @@ Made divmod(const FunctionCall& call) {
   return made;
 }
 
-// Of one argument.
+// Functions of one argument.
 
 Made whole(const FunctionCall& call) {
   return whole_of(call.all[0], call.place);

@@ -19,11 +19,11 @@ struct FunctionCall {
   bool sure = true;                       // no condition that is not known stands around it
 };
 
-// What the function gives; an unknown value where the arguments do not say. None: it is not one of
-// Python's own, or takes other arguments.
+// builtin() is what the function gives; an unknown value where the arguments do not say. None: it
+// is not one of Python's own, or takes other arguments.
 std::optional<Value> builtin(std::string_view name, const FunctionCall& call);
 
-// Of an object that pathlib.Path() has made: its path.
+// path_text() is the path of an object that pathlib.Path() has made.
 std::optional<std::string> path_text(const Value& value);
 
 }  // namespace sim::python

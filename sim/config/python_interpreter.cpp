@@ -243,7 +243,7 @@ Interpreter::Flow Interpreter::undecided(
     const Flow flow = run(*body, frame);
     leaves = leaves || (flow != Flow::on && flow != Flow::raised);
   }
-  // What follows in the function may not run; the caller of the function closes this.
+  // The rest of the function may not run; the caller of the function closes this.
   if (leaves) return Flow::on;
   --assumed_;
   assumption_ = outer;

@@ -18,7 +18,7 @@ namespace sim::python {
 // Statements and expressions that one recipe may evaluate.
 inline constexpr std::size_t most_evaluated = 500'000;
 
-// At `place` of the recipe's file.
+// Stopped is thrown at `place` of the recipe's file.
 struct Stopped {
   TextPlace place;
   std::string what;
@@ -31,10 +31,11 @@ struct Told {
 
 class Interpreter {
  public:
-  // `path`: of the file that `text` is of.
+  // `path`: the file that `text` is of.
   Interpreter(const PythonRules& rules, std::string_view text, const std::string& path);
 
-  // What a function of the file returns, or holds as `cfg` in the end. Throws Stopped, TooMuch.
+  // configuration() is what a function of the file returns, or holds as `cfg` in the end. Throws
+  // Stopped, TooMuch.
   Value configuration(const std::string& function);
   const std::vector<Told>& calls() const { return calls_; }
   const std::vector<Told>& unread() const { return unread_; }

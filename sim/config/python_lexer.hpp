@@ -27,7 +27,7 @@ struct Token {
   std::size_t from = 0;
 };
 
-// What is no token of Python is a sign that no rule of its grammar has.
+// tokens_of() makes what is no token of Python a sign that no rule of its grammar has.
 std::vector<Token> tokens_of(std::string_view text);
 
 }  // namespace sim::python

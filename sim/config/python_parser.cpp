@@ -231,7 +231,7 @@ class ExpressionParser {
   }
 
  protected:
-  // What a loop assigns: a name, or a list of them.
+  // target() is what a loop assigns: a name, or a list of them.
   Expression target() {
     const bool bracket = accept("(");
     Expression first{Kind::name, peek().place, name(), {}, {}};

@@ -72,7 +72,7 @@ class TreeWriter {
       const bool dict = value.is(Value::Kind::dict);
       const std::string& key =
           dict && entry.key_value.is(Value::Kind::text) ? entry.key_value.text : entry.key;
-      // What the configuration is called by is not its own.
+      // Keys in which the evaluation reports on the configuration are not its own.
       const bool ours = depth == 0 && (key == "_base" || key == "_calls" || key == "_unread" ||
                                        key == "_unknown");
       if (ours || key == "_target_") continue;

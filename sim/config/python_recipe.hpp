@@ -28,13 +28,13 @@ struct PythonRules {
   std::string_view prelude{};
   // Functions that are never followed.
   std::span<const std::string_view> opaque{};
-  // Of the modules that a file imports, those are read whose names have this word.
+  // Modules that a file imports are read if their names have this word.
   std::string_view modules{};
   // Whether modules are looked for beside the file, or above it.
   bool from_files = false;
 };
 
-// What a function made, read as a Document is.
+// EvaluatedPython is what a function made, read as a Document is.
 class EvaluatedPython {
  public:
   // Throws InputError: at the places of `text`, which is of the file `name`.

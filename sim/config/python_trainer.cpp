@@ -44,7 +44,7 @@ struct Node {
   }
 };
 
-// What a line has that is not read.
+// Unread is thrown where a line has something that is not read.
 struct Unread {};
 
 class Reader {
@@ -126,7 +126,7 @@ class Reader {
       if (!starts_name(peek())) throw Unread{};
       const std::string name = dotted();
       if (name == "return") return returned(begin);
-      // What stands under a condition is read as if it held.
+      // A block under a condition is read as if the condition held.
       if (name == "else" || name == "elif") return skip_block(begin);
       skip_spaces();
       if (peek() == '(' && name.find('.') == std::string::npos) return call(name, begin);
@@ -170,7 +170,7 @@ class Reader {
     end_of_line();
     return given;
   }
-  // What a name means from here on.
+  // keep() sets what a name means from here on.
   void keep(const std::string& name, Node given) {
     if (size_of(given) > most_copied) throw Unread{};
     locals_[name] = std::move(given);
@@ -200,7 +200,7 @@ class Reader {
     return false;
   }
 
-  // Of another function: a name that stands for itself.
+  // A name that another function returns stands for itself.
   void returned(TextPlace begin) {
     skip_spaces();
     if (done() || peek() == '\n') return;

@@ -72,7 +72,7 @@ class Values {
 };
 struct TooMuch {};
 
-// Of a list, the keys of a dict; counted in `values`.
+// The items of a list, or the keys of a dict; counted in `values`.
 std::vector<Value> items_of(const Value& value, Values& values);
 
 Value none_at(TextPlace place);

@@ -100,7 +100,7 @@ class ObjectReader {
   ObjectReader object(std::string_view key) const { return at(key).object(); }
   std::vector<ValueReader> list(std::string_view key) const { return at(key).list(); }
 
-  // With a default for an absent key.
+  // text_or() has a default for an absent key.
   std::string text_or(std::string_view key, std::string_view fallback) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback,
                           IntegerRange range = {}) const;
@@ -124,7 +124,7 @@ class ObjectReader {
 
   // The keys in file order, marked as known: for maps whose keys are data.
   std::vector<std::string> keys() const;
-  // Those that nobody has asked for so far; they stay unknown.
+  // unasked_keys() are those that nobody has asked for so far; they stay unknown.
   std::vector<std::string> unasked_keys() const;
   void ignore_unknown() const;  // for files of other programs (Hugging Face config.json)
 
@@ -151,7 +151,8 @@ class ObjectReader {
   std::uint32_t node_;
 };
 
-// What a shell script is told from outside: the value of NAME, whatever it assigns to it.
+// Definition tells a shell script from outside the value of NAME, whatever the script assigns to
+// it.
 struct Definition {
   std::string name, value;
 };
@@ -194,8 +195,8 @@ class Document {
   const std::vector<Remark>& remarks() const { return remarks_; }
   // Reports every key that nobody asked for, then throws InputError if any problem was recorded.
   void finish() const;
-  // What finish() would throw. A key that nobody asked for here, but somebody in `related`, is told
-  // where it belongs.
+  // problems() are those that finish() would throw. A key that nobody asked for here, but somebody
+  // in `related`, is told where it belongs.
   std::vector<Problem> problems(const Document* related = nullptr) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a shell's conditions say: [ a = b ], [[ -z $A && $B == x* ]], (( A > 2 )).
+// Conditions of a shell: [ a = b ], [[ -z $A && $B == x* ]], (( A > 2 )).
 #pragma once
 
 #include <optional>

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> script_endings{".sh", ".bash", ".slurm", ".sbatch"};
 
-// Those that do something with a file and do not run it.
+// handlers are commands that do something with a file and do not run it.
 constexpr std::array<std::string_view, 17> handlers{
     "cat",  "chmod", "chown", "cp",    "mv",  "rm",    "sed",     "echo", "printf",
     "grep", "ls",    "mkdir", "touch", "scp", "rsync", "kubectl", "head"};

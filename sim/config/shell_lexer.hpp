@@ -13,7 +13,7 @@
 
 namespace sim {
 
-// Where the output of a command goes and what it reads, as they are written.
+// ShellRedirection is where the output of a command goes and what it reads, as they are written.
 struct ShellRedirection {
   ShellText target;    // of "> FILE"; or empty
   ShellText document;  // the lines of "<<END"; or empty
@@ -35,7 +35,7 @@ struct ShellToken {
   ShellText raw;
   std::vector<ShellText> elements;
   bool behind_comment = false;  // the line before is a comment in a command that '\' continued
-  // Of the last word or array in front of a redirection; null: none.
+  // redirection is set on the last word or array in front of it; null: none.
   std::shared_ptr<ShellRedirection> redirection{};
 
   bool is(Kind k, std::string_view text) const { return kind == k && raw.text == text; }

@@ -87,7 +87,7 @@ class Script {
   }
 
  private:
-  // What is written and started by nobody here is started by someone else.
+  // finished() also runs scripts that are written and not started here: somebody else starts them.
   ShellOutcome finished() {
     for (const ShellText& script : written_.take_rest())
       run_inner(script, "a script that is written here", Runs::yes);
@@ -246,7 +246,7 @@ class Script {
     return true;
   }
 
-  // What runs behind a condition, and what is left for its else.
+  // Branches says what runs behind a condition, and what is left for its else.
   struct Branches {
     Runs then = Runs::no, rest = Runs::no;
   };
@@ -412,7 +412,7 @@ class Script {
     outcome_.flags.emplace_back(name, variables_.find(name)->values);
   }
 
-  // What a variable is after something that cannot be followed.
+  // forget() makes a variable unknown, after something that cannot be followed.
   void forget(const std::string& name, std::uint32_t at) {
     ShellText value;
     value.add(variables_.unknowns.mark("$" + name), at);
@@ -697,7 +697,7 @@ class Script {
     if (words.front().text == "eval") return words.size() > 1;
     return shell_option(words) > 0;
   }
-  // Where "-c" of a bash stands; 0: nowhere.
+  // shell_option() is where "-c" of a bash stands; 0: nowhere.
   static std::size_t shell_option(const std::vector<ShellText>& words) {
     for (std::size_t i = 0; i + 2 < words.size(); ++i) {
       const std::string& name = words[i].text;

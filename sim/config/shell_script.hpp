@@ -37,8 +37,8 @@ struct ShellOutcome {
 // The text of a file that a script sources, by the path that it writes; nothing: not to be read.
 using ShellFiles = std::function<std::optional<std::string>(std::string_view path)>;
 
-// What a sourced file says stands, for messages, at the command that sources it. Throws
-// ShellProblem for what is no script.
+// run_shell_script() puts the words of a sourced file, for messages, at the command that sources
+// it. Throws ShellProblem for text that is no script.
 ShellOutcome run_shell_script(const ShellText& source, ShellVariables& variables,
                               const ShellFiles& files = {});
 

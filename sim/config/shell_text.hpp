@@ -1,8 +1,8 @@
 // Text of a shell script of which every character knows where in the file it stands, so that a
 // mistake in what a variable holds is shown where it is written.
 //
-// What is not known (an unset variable, the output of a command) stands in the text as a mark,
-// \x01 number \x02: no source holds these bytes, and a mark is never split at its blanks.
+// Unknown text (an unset variable, the output of a command) is a mark, \x01 number \x02: no source
+// holds these bytes, and a mark is never split at its blanks.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ struct ShellText {
 // The words of what is not known, by the number in their mark.
 class ShellUnknowns {
  public:
-  // What a shell would see in its place: something, or nothing because nothing sets the variable,
-  // or nothing because the script was called without that argument.
+  // Origin is what a shell would see in the place of a mark: something, or nothing because nothing
+  // sets the variable, or nothing because the script was called without that argument.
   enum class Origin : std::uint8_t { something, unset, argument };
   // "$NAME" or "$(command)": what is shown in place of the mark.
   std::string mark(const std::string& shown, Origin origin = Origin::something);
@@ -52,7 +52,7 @@ class ShellUnknowns {
   }
   // The text without marks.
   std::string shown(std::string_view text) const;
-  // What the first mark shows; nothing without one.
+  // first() is what the first mark shows; nothing without one.
   std::optional<std::string> first(std::string_view text) const;
   // Whether the text is one mark and nothing else.
   static bool is_mark(std::string_view text);

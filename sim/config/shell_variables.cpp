@@ -88,7 +88,7 @@ std::map<std::string, ShellVariable> ShellVariables::all() const {
   return all;
 }
 
-// What a word becomes, field by field. `whole`: one text, no splitting.
+// Fields are what a word becomes, field by field. `whole`: one text, no splitting.
 class ShellExpander::Fields {
  public:
   explicit Fields(bool whole) : whole_{whole} {}
@@ -101,7 +101,7 @@ class ShellExpander::Fields {
     current_.add(c, at);
     open_ = true;
   }
-  // Of an expansion outside quotes: its blanks end fields.
+  // split() is for an expansion outside quotes: its blanks end fields.
   void split(const ShellText& text) {
     if (whole_) return quoted(text);
     for (std::size_t i = 0; i < text.text.size(); ++i) {
@@ -151,7 +151,7 @@ ShellText ShellExpander::document(const ShellText& raw) {
   return out.take_text();
 }
 
-// What a value costs beside its text counts, too: arrays that double hold many empty ones.
+// The memory of a value beside its text counts, too: arrays that double hold many empty ones.
 void ShellExpander::count(const ShellText& made) {
   made_ += made.text.size() + sizeof(ShellText);
   if (made_ > most_shell_text) throw ShellProblem{made.at(), "the variables expand to no end"};
@@ -234,7 +234,7 @@ void ShellExpander::put_number(std::int64_t number, std::uint32_t at, Fields& ou
   out.quoted(text);
 }
 
-// Of one value; nullopt where nothing sets it.
+// The single value of a variable; nullopt where nothing sets it.
 std::optional<ShellText> ShellExpander::value(const std::string& name) const {
   if (const ShellVariable* variable = variables_.find(name))
     return variable->values.empty() ? ShellText{} : variable->values.front();
@@ -287,7 +287,7 @@ bool ShellExpander::is_empty(Origin origin, const std::string& name, std::uint32
   return true;
 }
 
-// What is between "${" and "}".
+// expand_braces() expands what is between "${" and "}".
 void ShellExpander::expand_braces(const ShellText& inner, bool quoted, Fields& out) {
   const std::string& text = inner.text;
   const std::uint32_t at = inner.at();

@@ -19,14 +19,14 @@ struct ShellVariable {
 
 class ShellVariables {
  public:
-  // What a variable is, whatever the script assigns to it ("1": the first argument).
+  // define() sets a variable, whatever the script assigns to it ("1": the first argument).
   void define(const std::string& name, const std::string& value);
   bool is_defined(const std::string& name) const { return defined_.contains(name); }
 
   void set(const std::string& name, ShellVariable value);
   void unset(const std::string& name);
   const ShellVariable* find(const std::string& name) const;
-  // By name, those given from outside among them.
+  // all() has the variables by name, those given from outside among them.
   std::map<std::string, ShellVariable> all() const;
 
   // The arguments of the function that is running; nullptr: those of the script, not known.
@@ -43,7 +43,7 @@ class ShellVariables {
 // How much text all expansions of a script may make together.
 constexpr std::size_t most_shell_text = std::size_t{16} << 20;
 
-// What an unset variable is, or an argument that is not given: a mark, or nothing.
+// ShellUnset says what an unset variable is, or an argument that is not given: a mark, or nothing.
 enum class ShellUnset : std::uint8_t { unknown, variables_are_empty, all_are_empty };
 
 class ShellExpander {

@@ -1,4 +1,4 @@
-// What text a file may consist of: UTF-8 without control characters.
+// The text that a file may consist of: UTF-8 without control characters.
 #pragma once
 
 #include <cstddef>

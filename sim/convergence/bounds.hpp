@@ -1,4 +1,4 @@
-// What is proved of schemes of synchronisation, and under which assumptions.
+// Proved bounds of schemes of synchronisation, and their assumptions.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// What schemes of synchronisation do to learning, measured: the steps that each needs to a target,
-// beside those of the baseline. A file of them is what `stepcast convergence --record` writes.
+// The measured effect of schemes of synchronisation on learning: the steps that each needs to a
+// target, beside those of the baseline. A file of them is what `stepcast convergence --record`
+// writes.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace sim {
 
-// What was trained. Factors hold for this and for nothing else.
+// ConvergenceSetting is what was trained. Factors hold for this and for nothing else.
 struct ConvergenceSetting {
   std::string suite, title;
   std::string program, date;  // that measured: "stepcast 0.1.0"; ISO 8601, UTC
@@ -52,8 +53,8 @@ struct SeedOutcome {
 struct SchemeOutcome {
   SyncScheme scheme;
   Bytes sent{};  // per step and rank (traffic.hpp)
-  // Of parameter servers that update at once: updates of other workers between a worker's pull and
-  // its own, the mean over all updates and seeds.
+  // staleness, with parameter servers that update at once: updates of other workers between a
+  // worker's pull and its own, the mean over all updates and seeds.
   std::optional<double> staleness{};
   std::vector<SeedOutcome> seeds{};  // as the setting's
 };
@@ -91,12 +92,13 @@ struct StatisticalFactor {
   // reached it, too.
   int compared = 0, reached = 0;
   std::optional<Spread> spread;  // over seeds; empty unless all that are compared reached it
-  // Where some did not: the least that the factor of those can be, from how far they were trained.
+  // above is set where some did not: the least that the factor of those can be, from how far they
+  // were trained.
   std::optional<double> above;
 };
 StatisticalFactor factor_of(const ConvergenceFactors& factors, std::size_t scheme,
                             std::size_t target);
-// Of the seeds that were trained; empty without any.
+// final_loss_of() is over the seeds that were trained; empty without any.
 std::optional<Spread> final_loss_of(const SchemeOutcome& scheme);
 
 // The scheme that was measured with exactly these keys, in any order, and this warm-up; null where

@@ -27,7 +27,7 @@ struct SyncScheme {
   int warm_up = 0;
 };
 
-// Where a loss is aimed at.
+// TargetKind says where a loss is aimed at.
 enum class TargetKind : std::uint8_t {
   fall,  // a share of what the baseline's loss falls by, of the same seed
   loss,  // a loss

@@ -29,7 +29,8 @@ class Communicator {
   [[noreturn]] virtual void abort(int code) = 0;  // ends all ranks at once
 };
 
-// What joins ranks in this build: "Open MPI v4.1.4", or nullopt for a build without MPI.
+// mpi_library() is what joins ranks in this build: "Open MPI v4.1.4", or nullopt for a build
+// without MPI.
 std::optional<std::string> mpi_library();
 
 // All ranks that MPI sees: perhaps not those that the launcher has started, if that is of another

@@ -96,7 +96,8 @@ void tell_others(Communicator& communicator, const char* what) {
     communicator.send(rank, what);
 }
 
-// Of the exception that is being handled. `speaks`: this process says it for all.
+// report_failure() is for the exception that is being handled. `speaks`: this process says it for
+// all.
 int report_failure(const JobHost& host, bool speaks) {
   const auto [code, text] = host.failure();
   if (speaks) host.note(text);

@@ -31,7 +31,7 @@ class WrongLaunch : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What the leader of a job has.
+// Lead is what the leader of a job has.
 struct Lead {
   WorkerPool& workers;
   ResultCache& book;
@@ -65,7 +65,7 @@ int run_job(const WorkOptions& options, const Job& job, const JobHost& host);
 int run_job_from(ResultCache& book, const JobKey& recorded, int threads, const Job& job,
                  const JobHost& host);
 
-// Of a part that is done, or was stopped: what is there, and what to do next.
+// part_text() is for a part that is done, or was stopped: what is there, and what to do next.
 std::string part_text(const WorkOptions& options, const RecordFile& file, std::size_t evaluated,
                       bool complete);
 

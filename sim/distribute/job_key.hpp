@@ -21,14 +21,14 @@ struct JobKey {
   bool operator==(const JobKey&) const = default;
 };
 
-// What tells two jobs apart, naming both; empty if nothing does. Where a file lies does not
-// matter, only what it says.
+// difference() is what tells two jobs apart, naming both; empty if nothing does. Where a file lies
+// does not matter, only what it says.
 std::string difference(const JobKey& recorded, const JobKey& asked);
 
 // The command that asks it, quoted for a shell, with `more` behind it.
 std::string command_line(const JobKey& question, const std::vector<std::string>& more = {});
 
-// Of all that difference() looks at.
+// digest_of() is over all that difference() looks at.
 std::string digest_of(const JobKey& question);
 
 }  // namespace sim

@@ -42,7 +42,8 @@ std::optional<Launch> find_launch(const ReadVariable& variable) {
   constexpr Names known[]{
       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun (Open MPI)", true},
       {"PMI_RANK", "PMI_SIZE", "mpiexec (PMI)", true},
-      // Of a step alone: the script of a job has SLURM_PROCID and SLURM_NTASKS too.
+      // SLURM_STEP_NUM_TASKS is set in a step alone: the script of a job has SLURM_PROCID and
+      // SLURM_NTASKS too.
       {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun (Slurm)", true},
       {"RANK", "WORLD_SIZE", "torchrun (RANK, WORLD_SIZE)", false}};
   for (const Names& names : known)

@@ -9,8 +9,8 @@ namespace sim {
 struct Shard {
   std::uint32_t index = 0;  // 0 .. count - 1
   std::uint32_t count = 1;
-  // Of `count` units in a row each shard has one; which one looks random, so that no shard has all
-  // units that are alike in something.
+  // owns(): among `count` units in a row each shard has one; which one looks random, so that no
+  // shard has all units that are alike in something.
   bool owns(std::uint64_t unit) const;
   bool whole() const { return count == 1; }
   bool operator==(const Shard&) const = default;

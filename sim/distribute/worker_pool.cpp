@@ -123,7 +123,7 @@ void WorkerPool::close() {
   int present = 0;
   for (int rank = 1; rank < communicator_->size(); ++rank, ++present)
     communicator_->send(rank, "stop");
-  // What they still send must be received before MPI ends.
+  // Messages that they still send must be received before MPI ends.
   while (present > 0)
     if (wait_for_message(*communicator_).text == "bye") --present;
 }

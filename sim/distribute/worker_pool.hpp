@@ -106,8 +106,8 @@ class WorkerPool {
   std::vector<Rank> others_;  // by rank; the first is this process
 };
 
-// What ranks other than 0 do until they are sent home. `load` reads the input and gives its digest;
-// what it throws reaches rank 0.
+// Service is what ranks other than 0 do until they are sent home. `load` reads the input and gives
+// its digest; what it throws reaches rank 0.
 struct Service {
   std::function<std::string()> load;
   Task work;

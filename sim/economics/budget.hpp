@@ -24,7 +24,7 @@ struct Assumption {
   std::string source;
 };
 
-// What the run shall do: one of three. Tokens are samples for models of layer lists.
+// RunWork is what the run shall do: one of three. Tokens are samples for models of layer lists.
 struct RunWork {
   std::optional<double> tokens{};
   std::optional<std::int64_t> steps{};

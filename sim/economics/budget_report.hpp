@@ -1,4 +1,4 @@
-// What `stepcast budget` answers, and its forms.
+// The answer of `stepcast budget`, and its forms.
 #pragma once
 
 #include <optional>

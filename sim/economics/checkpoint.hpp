@@ -1,4 +1,4 @@
-// What a checkpoint of a plan holds, and how long it takes to write and to load.
+// Checkpoints of a plan: what they hold, and how long they take to write and to load.
 #pragma once
 
 #include "sim/economics/budget.hpp"
@@ -23,7 +23,7 @@ struct CheckpointTimes {
   Seconds lag{};    // from there until it can be restored from
   Seconds load{};
 };
-// With `rules.bytes` that many are written and loaded in proportion.
+// checkpoint_times(): with `rules.bytes` that many are written and loaded in proportion.
 CheckpointTimes checkpoint_times(const CheckpointSize& size, const CheckpointRules& rules);
 
 }  // namespace sim

@@ -141,7 +141,7 @@ class Search {
     return result;
   }
 
-  // What keeps the layout from more replicas than the most that are legal.
+  // why_not_more() is what keeps the layout from more replicas than the most that are legal.
   std::string why_not_more() const {
     Layout layout = scenario_.layout;
     const std::int64_t micro_batches = layout.global_batch / layout.micro_batch;

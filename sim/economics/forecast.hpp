@@ -28,7 +28,8 @@ struct RunForecast {
   double expected_goodput() const { return model.work / expected; }
   double goodput() const { return model.work / wall.mean; }
   bool ends() const { return expected_goodput() >= hopeless; }
-  // Of the wall time, with what failures do and with the error of the step. REQUIRES: ends().
+  // The distribution of the wall time, with what failures do and with the error of the step.
+  // REQUIRES: ends().
   double probability_within(Seconds limit) const;
   Seconds quantile(double probability) const;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// What happens to a run, each kind from random numbers of its own.
+// Happening is what may happen to a run, each kind from random numbers of its own.
 enum class Happening : std::uint8_t { failure, preemption, slow_node };
 
 // Times of the happenings of one kind. Between failures: Weibull, whose scale is chosen for the

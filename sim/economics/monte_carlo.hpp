@@ -8,8 +8,8 @@
 
 namespace sim {
 
-// Where the wall time of one played run went. Work, the checkpoints that counted and the last lag
-// are the same in every run; the rest is here.
+// Played is where the wall time of one played run went. Work, the checkpoints that counted and the
+// last lag are the same in every run; the rest is here.
 struct Played {
   Seconds wall{};
   Seconds lost{};  // work and checkpoints that had to be done again

@@ -1,4 +1,4 @@
-// What others have published about failures, and where: the defaults of a budget.
+// Published figures of failures, and where they were published: the defaults of a budget.
 #pragma once
 
 #include <array>

@@ -211,7 +211,7 @@ void read_trouble(Reader& reader, Budget& budget) {
   slow.factor = reader.real("stragglers.factor", 1, {1, 100}, "none assumed");
 }
 
-// What one GPU can copy to its host: its slowest PCIe link.
+// host_copy() is the rate at which one GPU can copy to its host: its slowest PCIe link.
 std::optional<Bandwidth> host_copy(const Cluster& cluster) {
   std::optional<Bandwidth> slowest;
   for (std::uint32_t i = 0; i < cluster.links_per_node(); ++i) {

@@ -28,7 +28,7 @@ void add(const CollectiveSummary& summary, std::vector<CollectiveSummary>& to) {
   to.push_back(summary);
 }
 
-// Of quantised ones the same goes out to the groups and comes back: it is counted once.
+// As much of a quantised message comes back as goes out to the groups: it is counted once.
 bool is_message(const Program& program, std::uint32_t op) {
   return program.action[op] == Action::average_outer ||
          (program.action[op] == Action::exchange_outer &&

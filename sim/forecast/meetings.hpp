@@ -1,4 +1,4 @@
-// What meetings of groups that train apart add to a step (Layout::local_steps).
+// The time that meetings of groups that train apart add to a step (Layout::local_steps).
 #pragma once
 
 #include "sim/base/control.hpp"

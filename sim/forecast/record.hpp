@@ -9,7 +9,7 @@ namespace sim {
 
 RecordOrigin origin_of(const Scenario& scenario);
 
-// With spans of every rank, or of one per class of equal ranks. Throws Stopped.
+// simulated_record() has spans of every rank, or of one per class of equal ranks. Throws Stopped.
 Record simulated_record(const Scenario& scenario, bool every_rank, const Control& control = {});
 
 }  // namespace sim

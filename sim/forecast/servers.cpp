@@ -15,14 +15,15 @@ namespace sim {
 namespace {
 
 constexpr int most_workers = 256;
-// Of parts: each is shared out anew among the messages of all workers, so many times.
+// most_shares limits parts: each is shared out anew among the messages of all workers, so many
+// times.
 constexpr std::int64_t most_shares = 2'000'000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw InputError{SourcePosition{"layout.servers", 0, 0}, what};
 }
 
-// Where servers are, and of all parameters the share of each.
+// ServerNode is a node with servers, and their share of all parameters.
 struct ServerNode {
   int node = 0;
   double share = 0;
@@ -45,7 +46,7 @@ std::vector<ServerNode> server_nodes(const Layout& layout, const Cluster& cluste
   return all;
 }
 
-// Of a node's host, what updates get.
+// update_rate() is the bandwidth that updates get on a node's host.
 Bandwidth update_rate(const Cluster& cluster, const SimulationOptions& options) {
   const Bandwidth memory = cluster.host().bandwidth;
   if (memory == Bandwidth{})
@@ -148,8 +149,9 @@ class SystemBuilder {
     }
   }
 
-  // Of links that the same messages use in the same parts, the one with the least capacity alone
-  // can be what they wait for: the cards of a server's node, and what lies behind each.
+  // leave_out_ample_links(): among links that the same messages use in the same parts, only the one
+  // with the least capacity can be what they wait for: the cards of a server's node, and what lies
+  // behind each.
   void leave_out_ample_links() {
     using Users = std::vector<std::pair<std::uint32_t, std::uint64_t>>;  // messages and weights
     std::map<std::uint32_t, Users> users;
@@ -179,7 +181,8 @@ class SystemBuilder {
     }
   }
 
-  // Of devices that differ in speed, each its own: the step was simulated at that of the slowest.
+  // slowness() is of one device, where devices differ in speed: the step was simulated at that of
+  // the slowest.
   double slowness(int rank) const {
     const int ranks = layout_.world_size();
     double factor = 1;

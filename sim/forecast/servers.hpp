@@ -1,4 +1,4 @@
-// What workers and parameter servers settle to (Layout::servers).
+// The steady state of workers and parameter servers (Layout::servers).
 #pragma once
 
 #include "sim/base/control.hpp"
@@ -8,7 +8,8 @@
 
 namespace sim {
 
-// Of the step of a worker whose exchanges take no time. Workers that differ do so in the network.
+// The options of the step of a worker whose exchanges take no time. Workers that differ do so in
+// the network.
 SimulationOptions options_of_worker(const SimulationOptions& options);
 
 // The queueing network of a plan on a cluster: its messages from `step`, simulated with

@@ -1,4 +1,4 @@
-// Which ranks a trace or a picture shows.
+// The ranks that a trace or a picture shows.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace sim {
 // "0,8,64-71" as ranks of 0 to world - 1. Throws InputError at `where`.
 std::vector<RankId> parse_ranks(const std::string& text, int world, const std::string& where);
 
-// What --trace-ranks asks for.
+// TraceRanks is what --trace-ranks asks for.
 struct TraceRanks {
   enum class Kind : std::uint8_t {
     stages,           // one_rank_per_stage()
@@ -29,8 +29,8 @@ struct TraceRanks {
 // "stages", "representatives", "all", or a list for parse_ranks().
 TraceRanks parse_trace_ranks(const std::string& text, int world, const std::string& where);
 
-// Of every pipeline stage the class that stands for most ranks, and every injected straggler: the
-// other classes differ by the place of their nodes in the fabric alone.
+// one_rank_per_stage() has for every pipeline stage the class that stands for most ranks, and every
+// injected straggler: the other classes differ by the place of their nodes in the fabric alone.
 std::vector<RankId> one_rank_per_stage(const Scenario& scenario, const Plan& plan,
                                        const Timeline& timeline);
 

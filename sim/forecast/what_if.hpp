@@ -1,4 +1,4 @@
-// What would help most: the step with one resource at a time infinitely fast.
+// The step with one resource at a time infinitely fast: it shows what would help most.
 #pragma once
 
 #include "sim/base/control.hpp"

@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-// Of Megatron-LM's TransformerConfig, OptimizerConfig and schedule of the learning rate
+// Flags of Megatron-LM's TransformerConfig, OptimizerConfig and schedule of the learning rate
 // (megatron/training/arguments.py at d98e8a64). A '*' at the end stands for any rest.
 constexpr std::array carried_flags{
     // Positions.

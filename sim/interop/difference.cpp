@@ -9,7 +9,7 @@
 namespace sim {
 namespace {
 
-// What no step depends on gets one value.
+// canonical() gives one value to everything that no step depends on.
 Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   const Layout defaults;
   layout.placement = wide_dimensions(layout, layout.placement);
@@ -55,7 +55,7 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
 }
 
 TransformerShape canonical(TransformerShape shape) {
-  // Of a family only the clamp of its experts is no name.
+  // The family is a name only, but for the clamp of its experts.
   shape.family = clamps_experts(shape) ? "gpt_oss" : "";
   if (clamps_experts(shape) && shape.activation == Activation::geglu)
     shape.activation = Activation::swiglu;

@@ -76,7 +76,7 @@ std::string header_text(const Scenario& scenario, const std::vector<Note>& notes
 
 namespace {
 
-// Of the optimizer, in other formats than fp32.
+// refuse_states() refuses states of the optimizer in other formats than fp32.
 void refuse_states(const Layout& layout, Refusals& refusals) {
   for (int moment = 0; moment < moments_of(layout.optimizer); ++moment)
     if (layout.dtype_of_moment(moment) != DType::fp32)
@@ -87,7 +87,7 @@ void refuse_states(const Layout& layout, Refusals& refusals) {
         fmt::format("master_format {}: states in fp32 are written", word(layout.master_format)));
 }
 
-// What Megatron's flags here have no word for.
+// refuse_optimizer() refuses optimizers that Megatron's flags here have no word for.
 void refuse_optimizer(const Scenario& scenario, Target target) {
   const Layout& layout = scenario.layout;
   Refusals refusals;
@@ -98,7 +98,8 @@ void refuse_optimizer(const Scenario& scenario, Target target) {
   throw_refusals(scenario, target, refusals);
 }
 
-// What no file, or only Megatron-LM's, says of what is trained and multiplied.
+// refuse_unsaid_training() refuses what no file, or only Megatron-LM's, says of training and of
+// GEMMs.
 void refuse_unsaid_training(const Layout& layout, Target target, Refusals& refusals) {
   if (layout.state_format != StateFormat::plain)
     refusals.push_back(

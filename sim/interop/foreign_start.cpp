@@ -38,7 +38,7 @@ std::size_t python_program(const LaunchedProgram& program) {
   return 0;
 }
 
-// What a script of one's own says of its sizes.
+// stated_text() lists what a custom script says of its sizes.
 std::string stated_text(const LaunchLine& line) {
   std::string text;
   for (const LineFlag& flag : line.flags) {

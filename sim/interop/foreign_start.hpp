@@ -1,4 +1,5 @@
-// What a launch file starts where another reader than the one that was asked for has it, or none.
+// Launch files that start what another reader than the one that was asked for reads, or what none
+// reads.
 #pragma once
 
 #include <optional>
@@ -9,11 +10,12 @@
 
 namespace sim {
 
-// What to say, at the line that starts it; nothing: it may be a job of `asked`, or is not known.
+// foreign_start() is told at the line that starts the job; nothing: it may be a job of `asked`, or
+// is not known.
 std::optional<Problem> foreign_start(JobKind asked, const Launch& launch, const std::string& file);
 
-// Of a script, by words that only such jobs have: nemo (a recipe of Megatron-Bridge) or accelerate
-// (a trainer of TRL, axolotl, LLaMA-Factory).
+// kind_of_launch() tells the kind of a script by words that only such jobs have: nemo (a recipe of
+// Megatron-Bridge) or accelerate (a trainer of TRL, axolotl, LLaMA-Factory).
 std::optional<JobKind> kind_of_launch(std::string_view text);
 
 // Whether a text's flags are those of a script of its own under PyTorch FSDP, and none of

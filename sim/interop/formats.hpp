@@ -23,7 +23,8 @@ std::string header_text(const Scenario& scenario, const std::vector<Note>& notes
 
 // Megatron's flags, a line each, indented.
 std::string megatron_flag_lines(MegatronConfig config, std::vector<Note>& notes);
-// What the flags say of experts is judged if they, or the model that was asked for, have them.
+// read_megatron_flags() judges flags of experts if the flags, or the model that was asked for, have
+// experts.
 MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest& request,
                                    Imported& result);
 

@@ -1,5 +1,5 @@
-// What is handed to and taken from training frameworks: a scenario as the file that starts the job,
-// and such a file as a scenario.
+// Files that are handed to and taken from training frameworks: a scenario as the file that starts
+// the job, and such a file as a scenario.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Exported {
   std::vector<Note> notes;  // in `text` as comments, too, where its syntax has them
 };
 
-// The scenario in the target's own names. `folder`: of the file that will be written (for
+// The scenario in the target's own names. `folder`: that of the file that will be written (for
 // Target::scenario). Throws InputError with every part of the scenario that the target cannot
 // express and that has no near equivalent. What was written is read back: whatever differs from the
 // scenario is in the notes, or std::logic_error is thrown.
@@ -46,7 +46,7 @@ struct ImportRequest {
   std::int64_t sequence_length = 0;         // where the file does not say it; 0: not known
   bool has_flash_2 = false;                 // the device file has rates of FlashAttention-2
   bool prefers_cudnn = false;               // PyTorch's attention is cuDNN's on this device
-  // What the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
+  // Settings that the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
   std::int64_t micro_batch = 0, global_batch = 0, accumulation_steps = 0;  // 0: not known
   std::optional<DType> precision{};                                        // bf16, fp16, fp32
   std::optional<Recompute> recompute{};
@@ -72,7 +72,7 @@ struct Imported {
 Imported import_megatron(const Document& flags, const ImportRequest& request);
 Imported import_torchtitan(const Document& toml, const ImportRequest& request);
 Imported import_nemo(const Document& yaml, const ImportRequest& request);
-// `flags`: of Megatron-DeepSpeed, beside the JSON; or nullptr.
+// `flags`: those of Megatron-DeepSpeed, beside the JSON; or nullptr.
 Imported import_deepspeed(const Document& json, const Document* flags,
                           const ImportRequest& request);
 // The YAML of Accelerate, or the arguments of TRL's and axolotl's trainers. `folder`: where it
@@ -93,7 +93,7 @@ std::vector<std::string> differences(const Scenario& scenario, const Imported& i
 // Whether ranks follow each other in the same order, seen without the dimensions of one rank.
 bool same_order(const Layout& a, const Layout& b);
 bool same_shape(const TransformerShape& a, const TransformerShape& b);
-// Without what no step of the scenario depends on.
+// canonical() leaves out what no step of the scenario depends on.
 Framework canonical(const Framework& framework, const Scenario& scenario);
 
 }  // namespace sim

@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-// Of fine-tunings, and of formats of the same weights.
+// Endings of fine-tunings, and of formats of the same weights.
 constexpr std::array<std::string_view, 10> name_endings{
     "-hf",   "-it",   "-chat",     "-base",    "-instruct",
     "-2507", "-bf16", "-thinking", "-preview", "-bnb-4bit"};

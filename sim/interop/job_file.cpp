@@ -52,7 +52,7 @@ int used_gpus_of(const NodeRoom& room, const Layout& layout, int segment) {
   return even_gpus_per_node(layout, room, used);
 }
 
-// As many nodes as the job takes; a cluster of a fixed size stays as it is.
+// cluster_for() has as many nodes as the job takes; a cluster of a fixed size stays as it is.
 Cluster cluster_for(const std::string& path, const Layout& layout, int segment) {
   Cluster whole = Cluster::load(path);
   const int gpus = layout.world_size();
@@ -122,7 +122,7 @@ bool takes_cudnn_attention(const Device& device) {
   return device.generation == Generation::hopper || device.generation == Generation::blackwell;
 }
 
-// What is known beside the file; a cluster that is not named leaves its part open.
+// known_of() is what is known beside the file; a cluster that is not named leaves its part open.
 ImportRequest known_of(const JobFile& job, const std::string& cluster_path) {
   ImportRequest known = job.known;
   if (!cluster_path.empty()) {
@@ -148,7 +148,7 @@ Problem no_cluster(const JobFile& job, std::string_view name) {
           ""};
 }
 
-// With the mistakes of the file what is missing beside it.
+// read_job() tells with the mistakes of the file what is missing beside it.
 Imported read_job(JobKind kind, const JobFile& job, const ImportRequest& known) {
   std::vector<Problem> problems;
   if (job.cluster.empty()) problems.push_back(no_cluster(job, word(kind)));
@@ -161,7 +161,8 @@ Imported read_job(JobKind kind, const JobFile& job, const ImportRequest& known) 
   throw InputError{std::move(problems)};
 }
 
-// Those of --set that are keys of a scenario, not of the file; they are taken out of the job.
+// take_scenario_changes() returns those of --set that are keys of a scenario, not of the file; they
+// are taken out of the job.
 std::vector<std::string> take_scenario_changes(JobFile& job) {
   constexpr std::array<std::string_view, 5> sections{"layout.", "framework.", "simulation.",
                                                      "cluster.", "flops."};

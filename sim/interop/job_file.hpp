@@ -46,8 +46,9 @@ struct ImportedJob {
   std::vector<std::string> ignored;  // keys without an effect on time or memory of a step
 };
 
-// On as many nodes of the cluster as the job takes; the model is the shipped one of its shape, if
-// there is one. Throws InputError with every mistake of the file and what is missing beside it.
+// import_job() takes as many nodes of the cluster as the job does; the model is the shipped one of
+// its shape, if there is one. Throws InputError with every mistake of the file and what is missing
+// beside it.
 ImportedJob import_job(JobKind kind, const JobFile& job);
 
 // The notes as lines for people: those of the file, the keys without an effect, and the GPUs of a

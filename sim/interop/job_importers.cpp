@@ -69,7 +69,7 @@ void add_notes(const std::vector<Remark>& remarks, Imported& imported) {
     imported.notes.push_back({remark.about, remark.what});
 }
 
-// As many GPUs as the launch line says, where no option does.
+// with_gpus() sets as many GPUs as the launch line says, where no option does.
 ImportRequest with_gpus(const ImportRequest& known, std::int64_t gpus) {
   ImportRequest made = known;
   if (made.gpus == 0) made.gpus = static_cast<int>(std::clamp<std::int64_t>(gpus, 0, 1 << 20));
@@ -98,7 +98,7 @@ Imported from_primus(const JobFile& job, const ImportRequest& known, std::string
   return with_notes(std::move(imported), set);
 }
 
-// Of a script that is none to the shell (a list of flags) nothing is said.
+// started_elsewhere() says nothing of a file that is no script to the shell (a list of flags).
 std::optional<Problem> started_elsewhere(const JobFile& job, const std::string& text) {
   if (!is_launch_file(job.file, text)) return std::nullopt;
   try {

@@ -1,5 +1,5 @@
-// Files of jobs, each with the reader of its framework; of a file that only starts a job, with the
-// reader of what it starts.
+// Files of jobs, each with the reader of its framework. A file that only starts a job goes to
+// the reader of what it starts.
 #pragma once
 
 #include "sim/interop/job_file.hpp"

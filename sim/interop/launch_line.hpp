@@ -22,7 +22,7 @@ struct LineFlag {
   std::string text() const;  // the values, with a blank between; "true" without any
 };
 
-// What stands behind a program's name: "--flag value", "key=value", and other words.
+// LaunchLine is what stands behind a program's name: "--flag value", "key=value", and other words.
 struct LaunchLine {
   std::vector<LineFlag> flags;
   std::vector<LineFlag> overrides;  // "a.b=c", Hydra's "+a.b=c"; one value each
@@ -31,7 +31,7 @@ struct LaunchLine {
   const LineFlag* find(std::initializer_list<std::string_view> names) const;  // '-' may be '_'
 };
 
-// Of the words from `begin` to `end`.
+// read_line() reads the words from `begin` to `end`.
 LaunchLine read_line(const LaunchedProgram& program, std::size_t begin,
                      std::size_t end = std::string::npos);
 

@@ -1,4 +1,4 @@
-// What is wrong with the layout of a job that was read.
+// Problems of the layout of a job that was read.
 #pragma once
 
 #include "sim/config/reader.hpp"

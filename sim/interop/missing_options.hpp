@@ -17,7 +17,7 @@ class MissingOptions {
   void add(std::string_view option, std::string why) {
     entries_.push_back({std::string{option}, std::move(why)});
   }
-  // Those that any model and batch need.
+  // add_common() adds the options that any model and batch need.
   void add_common(const ImportRequest& request);
   bool any() const { return !entries_.empty(); }
   // "not in this file: the model (--model llama-3.1-8b), ...; for example: stepcast import ..."

@@ -18,9 +18,9 @@ void read_setting(const ObjectReader& from, std::string_view key, Text& into);  
 
 // Whether CUDA graphs are on, by a word as --cuda-graph-impl has it.
 void read_graph_switch(const ObjectReader& from, std::string_view key, Imported& result);
-// What CUDA graphs capture: words of GraphModule; "full" and "full_iteration" are the whole step,
-// for which an empty list stands, too (per layer, Megatron-LM captures nearly that). Of `keys` the
-// first that is there; nothing without graphs.
+// read_graph_scope() reads what CUDA graphs capture: words of GraphModule; "full" and
+// "full_iteration" are the whole step, for which an empty list stands, too (per layer, Megatron-LM
+// captures nearly that). It reads the first of `keys` that is there; nothing without graphs.
 void read_graph_scope(const ObjectReader& from, std::array<std::string_view, 2> keys,
                       Imported& result);
 // The fused choice of experts, of steps whose host issues it: left out, with a note. REQUIRES: what
@@ -32,7 +32,7 @@ void leave_single_choice(Imported& result);
 std::vector<std::string> names_in(std::string_view text);
 // The object at `key`; another value that switches something on is a problem.
 std::optional<ObjectReader> section_at(const ObjectReader& from, std::string_view key);
-// Of Megatron-Bridge: the section `peft`. `experts`: whether the model has some.
+// read_peft() reads the section `peft` of Megatron-Bridge. `experts`: whether the model has some.
 void read_peft(const ObjectReader& root, bool experts, Layout& layout, Imported& result);
 // Whether a value switches nothing on: absent, null, false, 0, [], "", none, or `neutral`.
 bool is_neutral(const ValueReader& value, std::string_view neutral);

@@ -100,7 +100,7 @@ class Trial {
           if (counted && gpus > 0) continue;
           give(with_model, batch, gpus);
           if (try_once(job_, tried)) return read(tried, true);
-          // What a file of another model is refused for says nothing.
+          // The reason for which a file of another model is refused says nothing.
           const bool other = with_model && kind_ == JobKind::nemo;
           const bool open = other || leaves_open(tried);
           if (!open && (leaves_open(best) || tried.reasons.size() < best.reasons.size()))

@@ -19,7 +19,7 @@ struct TriedRecipe {
   std::vector<std::string> reasons;
 };
 
-// What is given to files that leave something open, and where they run.
+// Fallback is given to files that leave something open: what stands for it, and where they run.
 struct Fallback {
   std::string cluster = "dgx-h100";
   std::string model = "llama-3.1-8b";

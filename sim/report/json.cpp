@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the form that SCHEMA.md describes. A key added: same number. A key removed, or one whose
-// meaning changes: the next.
+// The version of the form that SCHEMA.md describes. A key added: same number. A key removed, or one
+// whose meaning changes: the next.
 constexpr int schema_version = 1;
 
 Json breakdown_json(const Breakdown& parts) {
@@ -117,7 +117,7 @@ Json links_json(const Report& report) {
   return rows;
 }
 
-// What every answer begins with.
+// identity_json() is what every answer begins with.
 Json identity_json(const Report& report) {
   Json json = {{"schema_version", schema_version}, {"tool_version", STEPCAST_VERSION},
                {"scenario", report.scenario},      {"model", report.model},

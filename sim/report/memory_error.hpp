@@ -16,17 +16,19 @@
 namespace sim {
 
 struct MemoryError {
-  // Of the forecast, 0 or more: that much above it nine in ten runs found room.
+  // fraction: a share of the forecast, 0 or more. With that much above it, nine in ten runs
+  // found room.
   double fraction = 0;
   int rows = 0;  // that it rests on
-  // Of these, runs whose memory was measured; of the others it is known whether they ran.
+  // measured: runs among `rows` whose memory was measured; of the others it is known whether they
+  // ran.
   int measured = 0;
   std::string of;  // whose: "megatron 1f1b", "megatron", "all frameworks"
   // How much more than forecast such runs needed, of the forecast, by share of them: as many as
   // `excess_shares`, ascending; or none.
   std::vector<double> excess{};
-  // What of the job no run has whose memory was measured, "parameters on the host": then the other
-  // figures are the widest of all groups.
+  // unlike: properties of the job that no run has whose memory was measured, "parameters on the
+  // host": then the other figures are the widest of all groups.
   std::vector<std::string> unlike{};
 };
 
@@ -39,7 +41,7 @@ double chance_to_fit(const MemoryError& error, double room);
 struct MemoryRange {
   Bytes low, high;
 };
-// Of a forecast: from the 5% to the 95% quantile. REQUIRES: `excess`.
+// The range of a forecast, from the 5% to the 95% quantile. REQUIRES: `excess`.
 MemoryRange range_of(const MemoryError& error, Bytes forecast);
 
 // The most that a forecast may say for nine in ten such runs to fit into `capacity`.
@@ -50,7 +52,7 @@ class MemoryErrors {
   // Throws InputError.
   static MemoryErrors load(const std::string& path);
 
-  // Of the schedule under that framework, else of the framework, else of all.
+  // of() is the error of the schedule under that framework, else of the framework, else of all.
   const MemoryError& of(FrameworkName framework, Schedule schedule) const;
   // The same of a job of these kinds (memory_kinds.hpp). One that no measured run has may be as far
   // off as the group of runs that is forecast worst: each quantile is the outermost of all groups.

@@ -105,7 +105,7 @@ class Hints {
                        fits(one) ? ", fits" : "");
   }
 
-  // What lowers it further, one change after the other, until it fits.
+  // several() lowers the memory further, one change after the other, until it fits.
   std::optional<Tried> several(Tried now) const {
     constexpr int most_changes = 4;
     for (int changes = 1; changes < most_changes && !fits(now); ++changes) {

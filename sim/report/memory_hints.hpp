@@ -1,5 +1,5 @@
-// What would make a layout fit: changes of it, each tried by planning again, so that a line is a
-// fact and not a rule of thumb.
+// Changes that would make a layout fit, each tried by planning again, so that a line is a fact and
+// not a rule of thumb.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What of a job decides how its memory is held, as the rows that the error of the memory forecast
-// rests on have it or have it not.
+// Kinds of jobs by how their memory is held. The rows that the error of the memory forecast rests
+// on have a kind or have it not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the forms of a report share: its fields by name, derived figures.
+// Numbers that the forms of a report share: its fields by name, derived figures.
 #pragma once
 
 #include <array>

@@ -29,7 +29,7 @@ class Page {
   std::string text_;
 };
 
-// That racks are filled unequally, and what to set.
+// uneven_text() says that racks are filled unequally, and what to set.
 inline std::string uneven_text(const Report& report) {
   return fmt::format("the last node has {} ranks, the others {}; set cluster.gpus_per_node: {}",
                      report.ranks - (report.nodes - 1) * report.gpus_per_node, report.gpus_per_node,

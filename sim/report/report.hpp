@@ -47,7 +47,7 @@ struct WhatIf {
   Duration step_time{};  // if it were infinitely fast
 };
 
-// Which FLOPs MFU and HFU count.
+// CountedFlops are the FLOPs that MFU and HFU count.
 enum class CountedFlops : std::uint8_t {
   listed,       // of a layer list: as the model file has them
   full,         // 2 m n k of every GEMM, attention without a discount for causal masks
@@ -67,7 +67,8 @@ struct AttentionWindow {
   bool skipped = false;                    // by the kernels, which compute nothing outside of it
 };
 
-// Of experts that get different numbers of tokens: a rank's choices over the average.
+// ExpertLoadFacts are about experts that get different numbers of tokens: a rank's choices over the
+// average.
 struct ExpertLoadFacts {
   double fullest = 1;       // the mean over rows of the fullest rank
   double held = 1;          // the mean over rows of rank `rank`, the fullest so
@@ -77,7 +78,7 @@ struct ExpertLoadFacts {
   std::string from;         // "as measured", "drawn with cv 0.4 and seed 1"
 };
 
-// What a forecast rests on.
+// Provenance is what a forecast rests on.
 struct Provenance {
   std::string scenario_path, model_path, model_source, cluster_path;
   std::vector<std::string> model_notes;      // what of the model's file is not in the model
@@ -91,7 +92,7 @@ struct Provenance {
   std::vector<LinkFault> faults;
 };
 
-// Of groups that train apart and meet once in layout.local_steps steps.
+// MeetingTimes are about groups that train apart and meet once in layout.local_steps steps.
 struct MeetingTimes {
   Duration exposed{};   // of all fragments' meetings in a round: what training waits for them
   Duration per_step{};  // its share of a step
@@ -110,8 +111,8 @@ struct Report {
   bool counts_samples = false;  // a layer list: its "tokens" are samples
   std::int64_t parameters = 0;
   std::int64_t tokens = 0;  // of one step
-  // Of sequences of a data set: `tokens` are theirs, without padding. All ranks have the times of
-  // the replica that is waited for.
+  // loads: for sequences of a data set. `tokens` are theirs, without padding. All ranks have the
+  // times of the replica that is waited for.
   std::optional<BatchLoads> loads;
   Duration step_time{};
   std::optional<TimeInterval> interval;  // of `step_time`; nothing: no figures are shipped
@@ -160,12 +161,13 @@ struct Report {
   bool memory_in_doubt() const;
   // The share of such runs that fit; nothing where no error is known.
   std::optional<double> fits_chance() const;
-  // What nine in ten such runs need on the fullest GPU; nothing where no error is known.
+  // memory_range() is what nine in ten such runs need on the fullest GPU; nothing where no error is
+  // known.
   std::optional<MemoryRange> memory_range() const;
   const StageMemory& worst_memory() const { return memory[static_cast<std::size_t>(worst_stage)]; }
 };
 
-// What a step has beside what was simulated of it.
+// BesideStep is what a step has besides the part that was simulated.
 struct BesideStep {
   std::optional<MeetingTimes> meetings{};
   std::optional<ServerRun> servers{};
@@ -191,13 +193,13 @@ std::string to_table(const Report& report, TextStyle style = {});
 std::string to_json(const Report& report);
 std::string to_csv(const Report& report);
 std::string to_markdown(const Report& report);
-// Of a memory report.
+// The same forms of a memory report.
 std::string memory_table(const Report& report, TextStyle style = {});
 std::string memory_json(const Report& report);
 std::string memory_csv(const Report& report);
 std::string memory_markdown(const Report& report);
-// The answer when memory does not fit: which stage, which category, by how much, what would help.
-// Of the report it reads the layout, the device's name and the memory.
+// does_not_fit_text() is the answer when memory does not fit: which stage, which category, by how
+// much, what would help. It reads the layout, the device's name and the memory of the report.
 std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 // The same on another cluster than the scenario's.
 std::string does_not_fit_text(const Report& report, const Scenario& scenario,

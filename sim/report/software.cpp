@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-// What the layers of a model are run by: its norms tell (framework.hpp).
+// kernels_text() names the kernels of a model's layers: its norms tell (framework.hpp).
 std::string kernels_text(const Framework& framework, const Model& model) {
   bool rms = true;
   if (model.shape) rms = model.shape->norm == NormKind::rms;
@@ -62,7 +62,7 @@ Software software_of(const Scenario& scenario) {
   made.newest = std::string{versions.back()};
   made.newest_has =
       other_values(find_preset(preset.name, versions.back())->framework, preset.framework);
-  // What the scenario says itself is told already.
+  // Values that the scenario sets itself are told already.
   std::erase_if(made.newest_has, [&](const std::string& value) {
     return std::ranges::any_of(
         made.unlike_preset, [&](const std::string& own) { return key_of(own) == key_of(value); });

@@ -1,4 +1,4 @@
-// Which software a forecast is of.
+// The software that a forecast is of.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ struct Software {
   std::string allocator;  // "PyTorch's, segments grow"
   // Keys of `framework` that are not as in the preset: "rms_norm eager".
   std::vector<std::string> unlike_preset;
-  // Where no version is named: the newest one, and what of the preset it has otherwise.
+  // newest is set where no version is named: the newest one, and what of the preset it has
+  // otherwise.
   std::string newest;
   std::vector<std::string> newest_has;
 };

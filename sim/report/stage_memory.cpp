@@ -12,7 +12,7 @@
 namespace sim {
 namespace {
 
-// Of what servers hold, the part of the node that has most of it.
+// server_memory() is what servers hold on the node that has most of it.
 Bytes server_memory(const Plan& plan, const Cluster& cluster) {
   const ServerShares shares = server_shares(plan.layout, cluster.gpus_per_node());
   const Bytes held = server_bytes(plan.layout, plan.parameters).held;

@@ -23,17 +23,18 @@ struct StageMemory {
   Bytes reserved{};   // the device's own: context, communication library, workspaces
   Bytes fragments{};  // what the allocator holds besides the peak, where it is replayed
   int retries = 0;    // of that allocator in a step; what they cost is not in any time
-  // Where segments were returned to the device: what could not be, at most, with what was asked
-  // for.
+  // kept: where segments were returned to the device, the most that could not be, with what was
+  // asked for.
   Bytes kept{};
   bool replayed = false;
-  // What the replayed allocator had in use, where the framework has tensors that are not in the
-  // plan: of FSDP the buffers of gathers, beside the parameters. Else no more than the peak.
+  // allocated: the bytes that the replayed allocator had in use, where the framework has tensors
+  // that are not in the plan: of FSDP the buffers of gathers, beside the parameters. Else no more
+  // than the peak.
   Bytes allocated{};
   Bytes total{};  // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
-  // Of offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
+  // Offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
   HostMemoryUse host{};
   Bytes host_capacity{}, disk_capacity{};
   bool fits_host() const {
@@ -43,25 +44,26 @@ struct StageMemory {
   bool fits() const { return total <= capacity && fits_host(); }
   // It fits, but the allocator fills the device and returns segments, whenever it has to.
   bool fits_by_retries() const { return fits() && kept > Bytes{}; }
-  // What has to fit: without what an allocator at its limit would return.
+  // needed() is what has to fit: without what an allocator at its limit would return.
   Bytes needed() const { return fits_by_retries() ? std::max(use.peak, kept) + reserved : total; }
   // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
   Bytes max_allocated() const { return std::max(use.peak, allocated); }
   Bytes max_reserved() const { return use.peak + fragments; }
 };
 
-// What the programs of one plan need of memory, worked out once for many machines. One thread at a
-// time; the plan has to outlive it.
+// PlanMemory is what the programs of one plan need of memory, worked out once for many machines.
+// One thread at a time; the plan has to outlive it.
 class PlanMemory {
  public:
   explicit PlanMemory(const Plan& plan);
 
-  // Of every stage the worst program. Needs no simulation. `known`: of communicators, where many
-  // plans are asked about on one cluster.
+  // stages() has the worst program of every stage. It needs no simulation. `known`: of
+  // communicators, where many plans are asked about on one cluster.
   std::vector<StageMemory> stages(const Cluster& cluster, KnownCommunicators* known = nullptr);
   // The same without a replay of an allocator, of which nothing is said: no more than it comes to.
   std::vector<StageMemory> least(const Cluster& cluster, KnownCommunicators* known = nullptr);
-  // What the allocator takes for a program of Plan::memory_programs() on a device that has `room`.
+  // held() is what the allocator takes for a program of Plan::memory_programs() on a device that
+  // has `room`.
   CachedMemory held(std::size_t program, Bytes room);
 
  private:
@@ -79,7 +81,7 @@ class PlanMemory {
   std::vector<OfProgram> known_;
 };
 
-// Of one machine.
+// The same as PlanMemory::stages(), for one machine.
 std::vector<StageMemory> stage_memory(const Plan& plan, const Cluster& cluster,
                                       KnownCommunicators* known = nullptr);
 

@@ -157,7 +157,7 @@ void add_notes(Page& page, const Report& report) {
   }
 }
 
-// Of groups that train apart.
+// add_meetings() reports groups that train apart.
 void add_meetings(Page& page, const Report& report) {
   if (!report.meetings) return;
   const MeetingTimes& meetings = *report.meetings;
@@ -167,7 +167,7 @@ void add_meetings(Page& page, const Report& report) {
       to_text(meetings.exposed), report.layout.outer_overlap > 0 ? " beyond training" : ""));
 }
 
-// Of workers and parameter servers.
+// add_servers() reports workers and parameter servers.
 void add_servers(Page& page, const Report& report) {
   if (!report.servers) return;
   const ServerRun& run = *report.servers;
@@ -207,7 +207,7 @@ void add_breakdown(Page& page, const Report& report) {
                     100 * report.bubble_closed_form));
 }
 
-// Of offloaded states.
+// add_host_memory() reports offloaded states.
 void add_host_memory(Page& page, const Report& report) {
   const StageMemory& memory = *std::max_element(
       report.memory.begin(), report.memory.end(),

@@ -1,4 +1,4 @@
-// What disturbs the steps of a job on a machine that is not its own, section `disturbance` of a
+// Disturbances of the steps of a job on a machine that is not its own, section `disturbance` of a
 // scenario: other jobs on the fabric, and nodes that are slow. docs/how-sure.md has the sources.
 #pragma once
 
@@ -18,17 +18,18 @@ constexpr auto words_of(DisturbancePreset) {
 
 struct Disturbance {
   DisturbancePreset preset = DisturbancePreset::dedicated;
-  // What a step has of the bandwidth between nodes: in the median, in the worst and in the best
-  // twentieth of steps.
+  // The share of the bandwidth between nodes that a step gets: in the median, in the worst and in
+  // the best twentieth of steps.
   double fabric_share = 1, fabric_share_low = 1, fabric_share_high = 1;
   double slow_nodes = 0;     // share of the cluster's nodes that are slow
   double slow_factor = 1.1;  // on the times of their kernels
 };
 
-// What a preset says of a job on so many nodes.
+// preset_of() is the disturbance that a preset says for a job on so many nodes.
 Disturbance preset_of(DisturbancePreset preset, int nodes);
 
-// Of the scenario under these overrides, whose job has `nodes` nodes. Throws InputError.
+// read_disturbance() reads it for the scenario under these overrides, whose job has `nodes` nodes.
+// Throws InputError.
 Disturbance read_disturbance(const ScenarioInput& scenario,
                              const std::vector<std::string>& overrides, int nodes);
 

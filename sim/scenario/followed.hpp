@@ -1,4 +1,5 @@
-// What followed a knob that was set on top of a scenario file, or is a framework's default.
+// Values that followed a knob that was set on top of a scenario file, or that are a framework's
+// default.
 #pragma once
 
 #include <string>

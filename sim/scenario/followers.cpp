@@ -147,7 +147,7 @@ class Followers {
                        replicas, each));
   }
 
-  // As many as the file has, if they divide the micro-batches.
+  // pipeline_runs() keeps as many as the file has, if they divide the micro-batches.
   void pipeline_runs() {
     const std::int64_t unit = layout_.micro_batch * layout_.data_parallel;
     if (layout_.pipeline_runs == 1 || layout_.global_batch % unit != 0) return;
@@ -206,8 +206,8 @@ class Followers {
     if (most == 1) schedule(Schedule::one_f_one_b, why);
   }
 
-  // As many as the file has, if the layers suffice; where they can be spread evenly, evenly. Of a
-  // split that is listed the first and the last chunk may be empty.
+  // most_virtual_stages() are as many as the file has, if the layers suffice; where they can be
+  // spread evenly, evenly. In a listed split the first and the last chunk may be empty.
   int most_virtual_stages() const {
     const auto count = static_cast<std::int64_t>(model_.layers.size());
     const int stages = layout_.pipeline_parallel;

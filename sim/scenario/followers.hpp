@@ -15,8 +15,8 @@ namespace sim {
 bool knob_is_set(const Layered& top);
 
 // Changes what `text` has of the file's keys, never of those that are set on top, and tells it in
-// text.followed. What no follower mends stays for layout_problems(). `gpus`: of the job;
-// `gpus_per_node`: of the cluster.
+// text.followed. What no follower mends stays for layout_problems(). `gpus`: those of the job;
+// `gpus_per_node`: those of the cluster.
 void follow_knobs(LayoutText& text, const Model& model, int gpus, int gpus_per_node,
                   const Layered& layout);
 

@@ -1,5 +1,5 @@
-// What of an imported job travels in its scenario beside the forecast: notes, which every later
-// report repeats, and settings without an effect on a step, which an export writes back.
+// Facts of an imported job that travel in its scenario beside the forecast: notes, which every
+// later report repeats, and settings without an effect on a step, which an export writes back.
 #pragma once
 
 #include <array>

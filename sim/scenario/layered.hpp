@@ -35,7 +35,7 @@ class Layered {
     if (upper_) visit(*upper_);
   }
   bool overridden(std::string_view key) const { return upper_ && upper_->has(key); }
-  // What the lower mapping has for `key` as a single value, whatever is on top.
+  // text_of_file() is the single value that the lower mapping has for `key`, whatever is on top.
   std::optional<std::string> text_of_file(std::string_view key) const;
   // Whether `reader` is the upper mapping, that of --set.
   bool is_upper(const ObjectReader* reader) const { return upper_ && reader == &*upper_; }

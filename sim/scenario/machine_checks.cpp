@@ -73,7 +73,7 @@ void check_kernels(const Layout& layout, const Model& model, const Device& devic
   check_eight_bit_attention(model, device, top.section("framework"));
 }
 
-// What lies on the host costs what the cluster's file has to say.
+// State on the host needs the rates of the host in the cluster's file.
 void check_host(const Layout& layout, const Cluster& cluster, const Layered& section) {
   if (layout.outer_on_host && cluster.host_copy() == Bandwidth{})
     section.problem("local_steps",

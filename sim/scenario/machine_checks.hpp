@@ -1,5 +1,5 @@
-// What a layout asks of the machine, and the machine's files do not have: recorded at the layout's
-// keys.
+// Checks of what a layout asks of the machine: what the machine's files do not have is recorded at
+// the layout's keys.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ namespace sim {
 std::string_view formats_without_mxfp8(const Layout& layout, const Execution& runs,
                                        const Device& device);
 
-// MXFP8, and rates of the attention kernels. `top`: of the scenario.
+// MXFP8, and rates of the attention kernels. `top`: the top level of the scenario.
 void check_kernels(const Layout& layout, const Model& model, const Device& device,
                    const Layered& top);
-// What lies on the host. `section`: the layout.
+// check_host() checks what lies on the host. `section`: the layout.
 void check_host(const Layout& layout, const Cluster& cluster, const Layered& section);
 // Memory of other GPUs, for products that are cut into pieces.
 void check_cut_products(const Layout& layout, const Cluster& cluster, const Layered& section);

@@ -26,7 +26,7 @@ std::vector<std::string> files_of(const fs::path& folder) {
   return names;
 }
 
-// Of the names of shipped files.
+// near_shipped() looks among the names of shipped files.
 std::string near_shipped(const fs::path& wanted, const std::string& kind) {
   if (kind.empty()) return {};
   const std::vector<std::string> shipped = data_files(kind);

@@ -1,4 +1,4 @@
-// What a path that leads nowhere may have been meant for.
+// Suggestions for a path that leads nowhere: existing files that may have been meant.
 #pragma once
 
 #include <string>

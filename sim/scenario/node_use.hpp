@@ -11,7 +11,7 @@ namespace sim {
 
 NodeRoom room_of(const Cluster& cluster);
 
-// What a scenario says of it.
+// NodeUse is what a scenario says of the GPUs of a node.
 struct NodeUse {
   int gpus_per_node = 0;  // 0: nothing
   int gpus = 0;           // of the job; 0: all
@@ -29,10 +29,11 @@ int nodes_for(const NodeRoom& room, int gpus);
 
 // "2 nodes of 8", "2 nodes with 64 of 72 GPUs in use".
 std::string nodes_text(const Cluster& cluster);
-// What to set where a number of GPUs is wrong: "set cluster.nodes or cluster.gpus".
+// what_to_set() names the keys to set where a number of GPUs is wrong: "set cluster.nodes or
+// cluster.gpus".
 std::string what_to_set(const Cluster& cluster);
-// Of racks: the number of GPUs per node with which replicas of `ranks` GPUs fill the cluster, as
-// "; cluster.gpus_per_node: 64 would do". Empty: none, or no racks.
+// whole_replicas_hint() is for racks: the number of GPUs per node with which replicas of `ranks`
+// GPUs fill the cluster, as "; cluster.gpus_per_node: 64 would do". Empty: none, or no racks.
 std::string whole_replicas_hint(const Cluster& cluster, std::int64_t ranks);
 
 }  // namespace sim

@@ -6,7 +6,8 @@
 
 namespace sim {
 
-// What `name` and `version` ask for: megatron where the section is silent.
+// read_preset() is the preset that `name` and `version` ask for: megatron where the section is
+// silent.
 const Preset& read_preset(const Layered& section);
 
 // read_framework() is `framework` with what the section says of single keys.

@@ -74,7 +74,8 @@ class FieldReader {
   }
 
  private:
-  // Of a file; relative names are relative to the scenario, those of --set to the working folder.
+  // named_load() reads a file; relative names are relative to the scenario, those of --set to the
+  // working folder.
   ExpertLoad named_load(const ObjectReader& holder) const {
     const std::string name = holder.text(leaf_);
     if (name == "even" || name.empty()) return {};
@@ -152,12 +153,12 @@ Followed note_of(const Preset& preset, const LayoutDefault& row, std::string fro
           fmt::format("{} ({})", text_of(preset), row.why), true};
 }
 
-// What a preset sets of keys that a file may leave open.
+// PresetFiller sets keys that a file may leave open and a preset sets.
 class PresetFiller {
  public:
   explicit PresetFiller(const Preset& preset) : preset_{preset} {}
 
-  // Of a scenario.
+  // This fill() is for scenarios.
   void fill(const LayoutField& field, Layout& layout) {
     fill(field, layout, [&](const LayoutDefault& row) {
       return row.key == message_overlap_key || preset_.fills_scenarios();

@@ -14,7 +14,7 @@
 
 namespace sim {
 
-// What the file says, before the model and the cluster fill in what it leaves out.
+// LayoutText is what the file says, before the model and the cluster fill in what it leaves out.
 struct LayoutText {
   Layout layout;
   bool has_data_parallel = false;
@@ -34,9 +34,9 @@ bool splits_by_stage(const Layered& section);
 // Whether it says overlap.pipeline, alone or with all of overlap in one word.
 bool says_message_overlap(const Layered& section);
 
-// What the file leaves open is that of `preset`, if it fills scenarios, else of layout_fields(),
-// but for overlap.pipeline, which is always the preset's. What the preset sets and differs from the
-// latter is told in LayoutText::followed.
+// read_layout() fills in keys that the file leaves open: from `preset`, if it fills scenarios, else
+// from layout_fields(), but for overlap.pipeline, which is always the preset's. What the preset
+// sets and differs from layout_fields() is told in LayoutText::followed.
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset);
 
 // A table of runs has a layout already. `said`: keys that its cells speak of. Of the others, those
@@ -45,12 +45,13 @@ struct LayoutBase {
   Layout layout;
   std::set<std::string_view> said;
 };
-// What `section` says on top of that; what neither says is the preset's.
+// The same, where the section is on top of `base`; keys that neither says are the preset's.
 LayoutText read_layout(const Layered& section, const Execution& runs, const Preset& preset,
                        const LayoutBase& base);
 
-// What a file leaves open of overlap.pipeline is the preset's for the schedule: asked again when
-// the schedule or the stages have changed. Tells it in LayoutText::followed.
+// fill_message_overlap() sets what a file leaves open of overlap.pipeline to the preset's for the
+// schedule: it is called again when the schedule or the stages have changed. It tells so in
+// LayoutText::followed.
 void fill_message_overlap(const Preset& preset, LayoutText& text);
 
 // Sets layout.layers_per_chunk from what the text says, for a model of `layers` layers. Records

@@ -17,7 +17,7 @@ struct Trouble {
   std::vector<LinkFault> faults;
 };
 
-// What is wrong is recorded where it stands.
+// read_simulation() records each problem at the key that has it.
 Trouble read_simulation(const Layered& section, SimulationOptions& options);
 
 // Ranks and links that there are not, of a job on so many GPUs; what is right takes hold of the

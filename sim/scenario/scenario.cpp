@@ -65,7 +65,7 @@ std::string referenced_path(const ObjectReader& holder, std::string_view key, bo
   return path;
 }
 
-// That of a section's key; empty: it is not there.
+// path_in() is the path of a section's key; empty: it is not there.
 std::string path_in(const Layered& section, std::string_view key, const std::string& scenario_path,
                     const std::string& kind) {
   const ObjectReader* holder = section.holder(key);
@@ -164,7 +164,8 @@ auto load_named(const std::string& path, Load load, std::vector<Problem>& proble
   }
 }
 
-// Of the degrees that the GPUs must hold, the one that is set on top, else the first that is used.
+// key_to_blame() is the degree that is set on top, among those that the GPUs must hold; else the
+// first that is used.
 std::string_view key_to_blame(const Layout& layout, const Layered& section) {
   for (const std::string_view key : {"tensor_parallel", "context_parallel", "pipeline_parallel"})
     if (section.overridden(key)) return key;
@@ -173,7 +174,8 @@ std::string_view key_to_blame(const Layout& layout, const Layered& section) {
                                        : "pipeline_parallel";
 }
 
-// Of a model that the scenario carries, nothing is made of a shape that may be wrong.
+// load_model_of() builds no model from a shape in the scenario while the scenario may be
+// wrong.
 std::optional<Model> load_model_of(const ModelText& text, bool scenario_is_right,
                                    std::vector<Problem>& problems) {
   if (!text.shape)
@@ -223,7 +225,8 @@ void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, cons
   text.layout.data_parallel = static_cast<int>(gpus / inner);
 }
 
-// What is left of a layout that is still to be found: every GPU a replica, until someone knows.
+// forget_parallelism() is for a layout that is still to be found: every GPU is a replica until
+// then.
 void forget_parallelism(Layout& layout, int gpus) {
   layout.tensor_parallel = layout.context_parallel = layout.pipeline_parallel =
       layout.virtual_stages = layout.expert_parallel = 1;

@@ -45,18 +45,19 @@ struct Scenario {
   ClusterChanges changes;       // what-ifs, applied to `cluster` already
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
-  // Which it was made from. Null: it was made from the settings of a framework, not from a preset.
+  // The preset of the framework. Null: it was made from the settings of a framework, not from a
+  // preset.
   const Preset* preset = nullptr;
   SimulationOptions options;
-  // What is left to be unsure of behind the runs of `anchor_path`; null, and no path, without any.
+  // The uncertainty that the runs of `anchor_path` leave; null, and no path, without any.
   std::shared_ptr<const TimeErrors> anchored{};
   std::string anchor_path{};
   std::vector<LinkFault> faults;  // applied to `cluster` already
   FlopConvention flops;
   Training training;  // of `stepcast run`; a forecast does not depend on it
-  // What followed the knobs of `overrides`, or was filled in by the preset, in order.
+  // The values that followed the knobs of `overrides`, or were filled in by the preset, in order.
   std::vector<Followed> followed{};
-  // Of the import that the file was written by: keys `notes` and `carried`.
+  // Facts of the import that wrote the file: keys `notes` and `carried`.
   std::vector<Note> notes{};
   CarriedSettings carried{};
 };

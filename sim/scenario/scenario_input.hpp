@@ -22,7 +22,7 @@ struct ScenarioInput {
   ScenarioInput(std::string of_path, std::string yaml)
       : path{std::move(of_path)}, text{std::move(yaml)} {}
 
-  // With "section.key=value" on top. Throws InputError.
+  // with() puts "section.key=value" on top. Throws InputError.
   ScenarioSources with(const std::vector<std::string>& overrides) const {
     return text ? ScenarioSources::of_text(*text, path, overrides)
                 : ScenarioSources{path, overrides};

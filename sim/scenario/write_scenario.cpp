@@ -50,7 +50,7 @@ std::string reference(const std::string& path, const std::string& folder) {
   return yaml_quoted(apart || relative.empty() ? target.string() : relative.string());
 }
 
-// What --set needs to say and a file need not.
+// is_default_word() holds for words that --set needs and that a file can leave out.
 bool is_default_word(const std::string& key, const std::string& value) {
   return value == "auto" || (key == "expert_tensor_parallel" && value == "0");
 }
@@ -123,7 +123,7 @@ void write_framework(const Framework& framework, const Preset* preset, Lines& ou
   out.add("name", preset != nullptr ? word(preset->name) : word(framework.name));
   if (preset != nullptr && !preset->version.empty())
     out.add("version", yaml_quoted(std::string{preset->version}));
-  // What few jobs have otherwise than their framework does is left out where it is the same.
+  // Settings that few jobs change are left out where they are as the framework has them.
   constexpr std::array rare{"fp8_attention", "experts", "expert_rows", "host_update"};
   const auto bare =
       framework_values(preset != nullptr ? preset->framework : framework_of(framework.name));

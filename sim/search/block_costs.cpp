@@ -149,8 +149,8 @@ class WholeUnits {
   std::map<std::tuple<BlockPlace, int, bool>, Unit> units_;
 };
 
-// Those of the second micro-batch: the first one encodes weights, too, and the last one may reduce
-// gradients.
+// second_micro_batch() are the passes of the second one: the first one encodes weights, too, and
+// the last one may reduce gradients.
 std::vector<PassRun> second_micro_batch(const Program& program, const Layout& layout) {
   std::vector<PassRun> runs;
   ActivationHeap heap{program};

@@ -1,4 +1,4 @@
-// What one block of the model costs one rank on one micro-batch: times at least, memory at least.
+// Lower bounds on the time and memory of one block of the model, for one rank and one micro-batch.
 // Read off a program that the planner lowers for a model of a few layers.
 #pragma once
 
@@ -54,7 +54,7 @@ struct BlockPricing {
   std::function<LeastCollective(const Collective&)> collective;  // within layers
 };
 
-// What parameters are kept and gathered in.
+// weights_of() is the format in which parameters are kept and gathered.
 DType weights_of(const Layout& layout);
 
 // `layout` gives the split, the micro-batch, the kernels, the schedule (split backward pass or not)

@@ -65,7 +65,7 @@ double least_slowness(const SimulationOptions& options) {
   return least;
 }
 
-// What the executor leaves to kernels beside communication.
+// shares_of() is what the executor leaves to kernels beside communication.
 DeviceShares shares_of(const Device& device) {
   return {.device_sm = std::int64_t{device.sms} * 1024,
           .least_left = device.communication_share ? 0 : 1024};
@@ -148,7 +148,7 @@ struct Bounds::Parts {
         cluster{asked.workload.cluster},
         options{asked.workload.options},
         slowness{least_slowness(options)},
-        // What a collective takes message by message is no more than close to its closed form.
+        // Message by message, a collective takes a time that is only close to its closed form.
         exact_collectives{options.collectives == CollectiveModel::fluid} {
     for (const int gpus : asked.space.gpus)
       pricing.try_emplace(gpus, cluster, options, gpus);
@@ -171,7 +171,7 @@ struct Bounds::Parts {
     return {time_of(cost), cost.transfer.count(), cost.sm};
   }
 
-  // Where the ranks of a pipeline may lie.
+  // Places is where the ranks of a pipeline may lie.
   struct Places {
     std::vector<std::uint8_t> placements;  // indices into Candidates::placements
     std::vector<int> gpus_per_node;
@@ -210,7 +210,7 @@ struct Bounds::Parts {
     }
   }
 
-  // By role, of those within layers.
+  // LaneShapes are shapes of groups, by role, of the roles within layers.
   using LaneShapes = std::array<std::vector<GroupShape>, 4>;
   static std::size_t lane_of(GroupRole role) {
     constexpr std::array roles{GroupRole::tensor, GroupRole::context, GroupRole::expert,

@@ -18,10 +18,12 @@ class Bounds {
   Bounds(const SearchSpecification& specification, const Candidates& candidates);
   ~Bounds();
 
-  // Of every candidate of a pipeline, cheap: nothing of how parameters travel. Appends nothing;
-  // fills `bounds` from Pipeline::first on. Thread-safe for different pipelines.
+  // coarse() bounds every candidate of a pipeline, cheaply: it ignores how parameters travel. It
+  // appends nothing; it fills `bounds` from Pipeline::first on. Thread-safe for different
+  // pipelines.
   void coarse(std::uint32_t pipeline, std::vector<Bound>& bounds) const;
-  // Of one candidate: its schedule slot by slot, its messages, its reductions. Thread-safe.
+  // fine() bounds one candidate by its schedule slot by slot, its messages and its reductions.
+  // Thread-safe.
   Bound fine(std::uint32_t index) const;
 
  private:

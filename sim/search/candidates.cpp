@@ -402,14 +402,16 @@ class Lister {
     }
   }
 
-  // What keeps groups whole, and what fills racks alike besides.
+  // open_gpus_per_node() gives the most that keep groups whole, and the most that also fill racks
+  // alike.
   std::vector<int> open_gpus_per_node(const Layout& layout) const {
     const int most = whole_gpus_per_node(layout, room_, one_.gpus);
     const int even = even_gpus_per_node(layout, room_, most);
     return even == most ? std::vector{most} : std::vector{most, even};
   }
 
-  // Those with which the nodes hold the layout, and its tensor ranks where products are cut.
+  // gpus_per_node_of() are those with which the nodes hold the layout, and its tensor ranks where
+  // products are cut.
   std::vector<int> gpus_per_node_of(const Layout& layout) {
     std::vector<int> possible;
     for (const int gpus : or_all(space_.gpus_per_node, open_gpus_per_node(layout))) {

@@ -90,7 +90,7 @@ Layout layout_of(const SearchSpecification& specification, const Candidates& can
 // The machine as a candidate uses it. It refers to that of the specification.
 Cluster cluster_of(const SearchSpecification& specification, const Candidates& candidates,
                    std::uint32_t index);
-// With the plainest sharding and the first placement.
+// The layout of a pipeline with the plainest sharding and the first placement.
 Layout layout_of(const SearchSpecification& specification, const Pipeline& pipeline);
 
 // Layers over chunks where they do not come out even: as even as can be, the last chunk (the head)

@@ -3,7 +3,7 @@
 //
 // The search is the one of search.hpp, wave by wave; where an evaluation comes from makes no
 // difference to it. So its result and all its counts are the same, byte for byte, on any workers.
-// Who would be idle evaluates what the next wave will probably have.
+// Idle workers evaluate what the next wave will probably have.
 #pragma once
 
 #include <set>
@@ -14,7 +14,7 @@
 
 namespace sim {
 
-// For WorkerPool and Service; for parse_records().
+// evaluate_units() is for WorkerPool and Service; read_search_answer() for parse_records().
 Task evaluate_units(const SearchSpecification& specification, const Candidates& candidates);
 std::string read_search_answer(const ObjectReader& answer);
 

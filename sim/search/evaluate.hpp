@@ -29,21 +29,22 @@ struct Evaluation {
   std::uint32_t index = 0;  // of the candidate
   bool fits = false;
   bool by_retries = false;  // it fits by retries of the allocator (sim/report/stage_memory.hpp)
-  // Of the fullest GPU, with what the device keeps for itself: its tensors, and all that an
-  // allocator holds. Where the tensors alone are too much, `memory` is that too.
+  // The memory of the fullest GPU, with what the device keeps for itself: its tensors, and all that
+  // an allocator holds. Where the tensors alone are too much, `memory` is that too.
   Bytes least_memory{}, memory{};
   Duration step_time{};  // zero where the tensors alone are too much: not simulated
   bool operator==(const Evaluation&) const = default;
 };
 
-// What the step of a layout is made of.
+// StepParts are the parts that the step of a layout consists of.
 struct StepParts {
   Breakdown breakdown;
   StepShares shares;
 };
 StepParts step_parts(const Plan& plan, const Timeline& timeline);
 
-// Of the layouts that were simulated in full, by number: what may be shown of them. Thread-safe.
+// KnownStepParts keeps, by number, the parts of the layouts that were simulated in full.
+// Thread-safe.
 class KnownStepParts {
  public:
   void keep(std::uint32_t index, const StepParts& parts);
@@ -54,7 +55,7 @@ class KnownStepParts {
   std::map<std::uint32_t, StepParts> parts_;
 };
 
-// What evaluations of one search need again and again. It changes none of them. Thread-safe.
+// EvaluationMemory caches what evaluations of one search share. It changes no result. Thread-safe.
 struct EvaluationMemory {
   Wirings wirings;
   KnownCommunicators communicators;
@@ -77,7 +78,7 @@ bool same_programs(const Candidates& candidates, std::uint32_t a, std::uint32_t 
 // first. Together they are what `evaluate` returns.
 class EvaluationInParts {
  public:
-  // `planned`: of a candidate with the same programs, or null.
+  // `planned`: the plan of a candidate with the same programs, or null.
   // REQUIRES: the candidates are those of the specification, and `memory` is of this specification
   // alone. Keeps references to both, and to `control`.
   EvaluationInParts(const SearchSpecification& specification, const Candidates& candidates,
@@ -93,8 +94,8 @@ class EvaluationInParts {
   bool fits();
   const Evaluation& all();
   const Evaluation& so_far() const { return made_; }
-  // For another candidate with the same programs; null where they are too large. This one is over
-  // then.
+  // take_planned() is for another candidate with the same programs; null where they are too large.
+  // This evaluation is over then.
   std::unique_ptr<PlannedLayout> take_planned() { return std::move(planned_); }
 
  private:
@@ -114,12 +115,12 @@ class EvaluationInParts {
 // REQUIRES: as EvaluationInParts. Thread-safe. Throws Stopped.
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
                     std::uint32_t index, EvaluationMemory& memory, const Control& control = {});
-// Of one candidate alone.
+// The same for one candidate alone.
 Evaluation evaluate(const SearchSpecification& specification, const Candidates& candidates,
                     std::uint32_t index);
 
-// What it says of its candidate as a JSON object in one line, and back. Problems are recorded at
-// `answer`; the text throws InputError.
+// answer_text() writes an evaluation as a JSON object in one line; the others read it back.
+// Problems are recorded at `answer`; evaluation_of_text() throws InputError.
 std::string answer_text(const Evaluation& evaluation);
 Evaluation read_evaluation(std::uint32_t index, const ObjectReader& answer);
 Evaluation evaluation_of_text(std::uint32_t index, std::string_view answer);

@@ -1,5 +1,5 @@
-// What of a layout a framework can run: a search proposes nothing else under it. The rules are
-// those that its export refuses by (sim/interop), which names their sources.
+// The part of the layout space that a framework can run: a search proposes nothing else under it.
+// The rules are those that its export refuses by (sim/interop), which names their sources.
 #pragma once
 
 #include <optional>

@@ -31,7 +31,8 @@ struct LeastCollective {
 // Data-parallel collectives count beside persistent kernels if they hold so many SMs or more.
 inline constexpr std::int64_t least_data_sms = 2;
 
-// What kernels have beside communication, in 1/1024 SM: the device, and what is never taken.
+// DeviceShares is what kernels have beside communication, in 1/1024 SM: the device, and the part
+// that is never taken from them.
 struct DeviceShares {
   std::int64_t device_sm = 0;
   std::int64_t least_left = 1024;
@@ -43,14 +44,15 @@ struct LeastKernel {
   bool persistent = false;  // and not abreast of others, which gives way (sim/engine/RULES.md)
 };
 
-// From the end of kernel `after` to the start of kernel `before` pass at least the times of the
-// kernels between them and `loss`.
+// ForcedOverlap: at least the times of the kernels between them and `loss` pass from the end of
+// kernel `after` to the start of kernel `before`.
 struct ForcedOverlap {
   std::uint32_t after = 0, before = 0;  // operators
   std::int64_t kernels = 0, loss = 0;   // ps
 };
 
-// What kernels lose at least to `transfer` ps of communication that holds `sm`.
+// least_loss() is a lower bound on the time that kernels lose while communication of `transfer` ps
+// holds `sm`.
 std::int64_t least_loss(std::vector<LeastKernel> kernels, std::int64_t transfer, std::int64_t sm,
                         const DeviceShares& shares);
 
@@ -60,7 +62,8 @@ struct OverlapCosts {
   DeviceShares shares;
 };
 
-// Those among operators first .. last - 1, by `before`. Windows do not overlap.
+// forced_overlaps() are those among operators first .. last - 1, by `before`. Windows do not
+// overlap.
 std::vector<ForcedOverlap> forced_overlaps(const Program& program, std::uint32_t first,
                                            std::uint32_t last, const OverlapCosts& costs);
 

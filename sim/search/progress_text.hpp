@@ -10,7 +10,8 @@ namespace sim {
 // "12,345 of 67,890 layouts decided, 210 simulated, 1,234/s, at most 45 s left, best 5.634 s".
 std::string progress_line(const SearchProgress& progress);
 
-// Of a search that was stopped: the best layout so far. Nothing is simulated for it.
+// stopped_line() is the best layout so far of a search that was stopped. Nothing is simulated for
+// it.
 std::string stopped_line(const Search& search);
 
 // "67,890 layouts in 12.3 s: 5,520 layouts/s".

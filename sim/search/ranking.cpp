@@ -17,7 +17,7 @@ void keep_faster(std::optional<Evaluation>& best, const Evaluation& other) {
   if (!best || faster(other, *best)) best = other;
 }
 
-// Of what is not known yet, no limit.
+// The time of an evaluation; no_limit while it is not known.
 Duration time_of(const std::optional<Evaluation>& one) {
   return one ? one->step_time : no_limit;
 }
@@ -94,7 +94,7 @@ void Ranking::add(const Evaluation& evaluation) {
     if (!closest_ || nearer(evaluation, *closest_)) closest_ = evaluation;
     return;
   }
-  // To the picosecond and the byte: a placement on one node, or a key without an effect here.
+  // Equal to the picosecond and the byte: a placement on one node, or a key without an effect here.
   const auto equal = [&](const Evaluation& a, const Evaluation& b) {
     return a.step_time == b.step_time && a.memory == b.memory &&
            gpus_index(a.index) == gpus_index(b.index);
@@ -117,7 +117,7 @@ Duration Ranking::front_limit() const {
   return duration_from_seconds(limit);
 }
 
-// To be in the result as one that fits within the margin.
+// limit_within() is the limit for a place in the result among those that fit within the margin.
 Duration Ranking::limit_within(std::uint32_t index) const {
   const auto last_of = [&] {
     return static_cast<int>(within_.size()) < specification_.top ? no_limit

@@ -16,7 +16,7 @@ namespace sim {
 // would choose between.
 inline constexpr int memory_classes = 8;
 
-// What layouts of one kind must leave.
+// KindMargin is what layouts of one kind must leave free.
 struct KindMargin {
   MemoryError error;  // of the forecast of their memory
   Bytes most;         // that they may need
@@ -36,26 +36,27 @@ class Ranking {
     return bound <= limit(index, memory);
   }
 
-  // The fastest that leave the margin, by (step time, index). Of those that are equal to the
-  // picosecond and the byte on as many GPUs, the first alone.
+  // The fastest that leave the margin, by (step time, index). Among those that are equal to
+  // the picosecond and the byte on as many GPUs, the first alone.
   const std::vector<Evaluation>& best() const { return best_; }
   // The fastest that fit within the margin and are faster than the best; all, where that is empty.
   std::vector<Evaluation> within_margin() const;
   // The first of best(), else of within_margin(); nothing: no layout fits.
   std::optional<Evaluation> favourite() const;
   bool leaves_margin(const Evaluation& evaluation) const;
-  // Of the kinds of layouts that the candidates have.
+  // The margins of the kinds of layouts that the candidates have.
   std::vector<KindMargin> margins() const;
-  // Of those that leave the margin, by memory: each needs less than the one before and is the
-  // fastest that needs no more, in eighths of the device; none is slower than the best by more than
-  // `front_slowdown`.
+  // memory_front() orders layouts that leave the margin by memory: each needs less than the one
+  // before and is the fastest that needs no more, in eighths of the device; none is slower than the
+  // best by more than `front_slowdown`.
   std::vector<Evaluation> memory_front() const;
   // The fastest for each number of GPUs, in the order of the specification. Where none leaves the
   // margin, the fastest that fits.
   std::vector<Evaluation> by_gpus() const;
-  // Of those, who are neither slower nor dearer than another: price = GPUs x time.
+  // cost_front() has those of by_gpus() that are neither slower nor dearer than another: price =
+  // GPUs x time.
   std::vector<Evaluation> cost_front() const;
-  // Of those that do not fit, the one whose tensors miss by least.
+  // closest() is the layout that does not fit whose tensors miss by least.
   const std::optional<Evaluation>& closest() const { return closest_; }
 
  private:
@@ -68,7 +69,7 @@ class Ranking {
 
   const SearchSpecification& specification_;
   const Candidates& candidates_;
-  // By what memory_kinds() asks of a layout and candidates differ in.
+  // margins_ is indexed by what memory_kinds() asks of a layout and candidates differ in.
   std::array<std::optional<KindMargin>, 8 * words_of(Schedule{}).size()> margins_{};
   std::vector<Evaluation> best_, within_;
   std::vector<std::optional<Evaluation>> of_gpus_, within_of_gpus_;

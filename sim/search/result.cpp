@@ -33,7 +33,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-// Of one step; samples for layer lists.
+// The tokens of one step; samples for layer lists.
 std::int64_t tokens_of(const Model& model, const Layout& layout) {
   return layout.global_batch * (model.is_layer_list ? 1 : layout.sequence_length);
 }
@@ -62,7 +62,8 @@ std::vector<RankedLayout> ranked_all(const Search& search,
   return all;
 }
 
-// Of layouts of a kind that measured runs have, in words. Schedules may have errors of their own.
+// error_text() states the errors of layouts whose kind measured runs have. Schedules may have
+// errors of their own.
 std::string error_text(const std::vector<MemoryError>& errors) {
   const auto [least, most] =
       std::ranges::minmax_element(errors, {}, [](const MemoryError& one) { return one.fraction; });
@@ -71,7 +72,7 @@ std::string error_text(const std::vector<MemoryError>& errors) {
   return fmt::format("{:.1f} to {:.1f} % by schedule", 100 * least->fraction, 100 * most->fraction);
 }
 
-// What a layout must leave, in words.
+// margin_text() states what a layout must leave free.
 std::string margin_text(const Search& search) {
   const MemoryMargin& margin = search.specification().memory_margin;
   if (margin.bytes) return fmt::format("{:.1f} GiB", margin.bytes->gib());

@@ -1,4 +1,5 @@
-// What a search found, ready to be shown. A function of the specification and of the evaluations.
+// The result of a search, ready to be shown. A function of the specification and of the
+// evaluations.
 #pragma once
 
 #include <string>
@@ -19,12 +20,13 @@ struct RankedLayout {
   double tokens_per_second_per_gpu = 0;
   double mfu = 0;
   Breakdown breakdown;  // mean over the ranks
-  // Of layouts that are shown with their parts, where figures of errors are shipped:
+  // The following are set for layouts that are shown with their parts, where error figures are
+  // shipped.
   std::optional<TimeInterval> interval{};  // of the step time
   std::optional<JobTraits> traits{};
   std::optional<double> chance_behind{};  // that the first of its list is faster, [0, 1]
-  // What choosing it costs on the average against the truly fastest of the list, of that one's
-  // time.
+  // regret: the mean cost of choosing this layout instead of the truly fastest of the list, as a
+  // share of the fastest one's time.
   std::optional<double> regret{};
   Duration exposed() const { return breakdown.exposed(); }
 };
@@ -70,7 +72,7 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation,
 // of its error: of two that are as fast, the one that is less sure comes behind. Fills in
 // chance_behind and regret. Does nothing where layouts lack their parts.
 void weigh_errors(const TimeErrors* errors, std::vector<RankedLayout>& layouts);
-// Without its parts, and so without a simulation.
+// outline() is a layout without its parts, and so without a simulation.
 RankedLayout outline(const Search& search, const Evaluation& evaluation);
 
 std::string search_table(const SearchResult& result);
@@ -90,7 +92,7 @@ std::string describe(const Shown& shown, int node_gpus) {
   return text;
 }
 
-// Which keys of the scenario differ, as "pipeline_parallel 8 -> 16".
+// differences() are the keys of the scenario that differ, as "pipeline_parallel 8 -> 16".
 std::vector<std::string> differences(const Layout& from, const Layout& to);
 
 }  // namespace sim

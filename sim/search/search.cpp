@@ -209,7 +209,8 @@ void Search::accept(const std::vector<Judged>& wave) {
   put_back_wave();
 }
 
-// What was handed out and not judged, since somebody stopped meanwhile.
+// put_back_wave() reopens what was handed out and not judged, since the search was stopped
+// meanwhile.
 void Search::put_back_wave() {
   for (const Entry& entry : std::exchange(wave_, {})) {
     open_.push_back(entry);
@@ -225,7 +226,7 @@ std::optional<Duration> Search::least_of_open() const {
   return least;
 }
 
-// Of those that were planned, if any was: they came closest, and their memory is exact.
+// leanest() prefers layouts that were planned: they came closest, and their memory is exact.
 std::optional<std::uint32_t> Search::leanest() const {
   if (ranking_.closest()) return ranking_.closest()->index;
   return leanest_by_bound_;

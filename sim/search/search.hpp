@@ -34,7 +34,7 @@ struct SearchCounts {
   std::uint64_t open = 0;       // not yet decided
 };
 
-// What became of a layout of a wave.
+// Verdict is the outcome of a layout of a wave.
 enum class Verdict : std::uint8_t {
   too_large,
   too_slow,   // cannot be in the result: not simulated
@@ -48,8 +48,8 @@ struct Judged {
 
 class Search {
  public:
-  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. Of a shard
-  // only the candidates that it owns are looked at. Throws Stopped.
+  // Lists the candidates and bounds them, on the threads of the surrounding TBB arena. With a
+  // shard, only the candidates that it owns are looked at. Throws Stopped.
   explicit Search(SearchSpecification specification, Shard shard = {}, const Control& control = {});
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
@@ -59,16 +59,16 @@ class Search {
   // order.
   std::vector<std::uint32_t> next_wave(const Control& control = {},
                                        const std::function<void(std::uint32_t)>& found = {});
-  // What the wave after that would have, as far as is known now: at most `count`. A guess for who
-  // has nothing to do meanwhile.
+  // likely_next() guesses the wave after that, from what is known now: at most `count`. Idle
+  // workers may begin with it.
   std::vector<std::uint32_t> likely_next(std::size_t count) const;
   // Evaluations of the wave in full, in its order.
   void accept(const std::vector<Evaluation>& evaluations);
   // The same of what was worked out no further than `judge` asked for.
   void accept(const std::vector<Judged>& wave);
   // Evaluates a layout of the wave, part by part, as long as it can still be in the result.
-  // `planned`: of a layout with the same programs, or null; then that of this one. Thread-safe.
-  // Throws Stopped.
+  // `planned`: the plan of a layout with the same programs, or null; then that of this one.
+  // Thread-safe. Throws Stopped.
   Judged judge(std::uint32_t index, const Control& control,
                std::unique_ptr<PlannedLayout>& planned) const;
 
@@ -79,7 +79,7 @@ class Search {
   SearchCounts counts() const;
   // The least that any layout which is not decided can take; nothing: all are decided.
   std::optional<Duration> least_of_open() const;
-  // What it takes and needs at least. Thread-safe, also while the search runs.
+  // bound_of() is a lower bound on its time and memory. Thread-safe, also while the search runs.
   Bound bound_of(std::uint32_t index) const { return bounds_.fine(index); }
   // The candidate that needs least memory, whether it fits or not; empty: none is legal.
   std::optional<std::uint32_t> leanest() const;

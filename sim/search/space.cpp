@@ -107,7 +107,7 @@ void read_memory_margin(const Layered& section, SearchSpecification& specificati
     margin.bytes = bytes;
 }
 
-// What the bounds of a search do not know.
+// refuse_unbounded() refuses settings that the bounds of a search do not know.
 void refuse_unbounded(const Layered& section, const Layout& layout) {
   const auto refuse = [&](const char* key) {
     section.problem(key, fmt::format("a search does not know layout.{}: leave it out, and try the "

@@ -1,4 +1,4 @@
-// What a search is asked: the workload, and which values each dimension of the layout may take.
+// The input of a search: the workload, and which values each dimension of the layout may take.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace sim {
 // The values of each dimension; an empty list: all that are legal (README.md has what that means).
 struct SearchSpace {
   std::vector<int> gpus;           // never empty once read
-  std::vector<int> gpus_per_node;  // empty: of each layout what keeps its groups whole
+  std::vector<int> gpus_per_node;  // empty: what keeps the groups of a layout whole
   std::vector<int> tensor_parallel, context_parallel, pipeline_parallel, data_parallel;
   std::vector<int> expert_parallel, expert_tensor_parallel;
   std::vector<int> virtual_stages;
@@ -34,13 +34,15 @@ struct SearchSpace {
   std::optional<PresetName> framework{};
 };
 
-// What a layout must leave of the device for the forecast that it fits to be trusted.
+// MemoryMargin is what a layout must leave free on the device for the forecast that it fits to be
+// trusted.
 struct MemoryMargin {
   std::optional<double> fraction{};      // of what the layout needs, ...
   std::optional<Bytes> bytes{};          // ... or an amount, ...
   std::optional<MemoryErrors> errors{};  // ... or the error of the forecast. None: nothing
   FrameworkName framework = FrameworkName::megatron;  // of `errors`
-  // Of a layout of that model: wider where no measured run is of its kind (memory_kinds.hpp).
+  // error_of() is the error for a layout of that model: wider where no measured run is of its kind
+  // (memory_kinds.hpp).
   MemoryError error_of(const Layout& layout, const Model& model) const;
   // The most that it may need.
   Bytes most_of(const Layout& layout, const Model& model, Bytes capacity) const;

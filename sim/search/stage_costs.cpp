@@ -142,8 +142,8 @@ ActivationBytes bytes_in_order(const std::vector<Slot>& order, const Placement& 
 
 namespace {
 
-// Of ZB-H1 a run with as many micro-batches as it takes until the first stage's weight gradients
-// keep up with the rest: more hold no more.
+// begin_of() cuts a ZB-H1 run to as many micro-batches as it takes until the first stage's weight
+// gradients keep up with the rest: more micro-batches hold no more.
 Layout begin_of(Layout layout) {
   if (layout.schedule != Schedule::zb_h1) return layout;
   const std::int64_t some =

@@ -29,8 +29,8 @@ struct ChunkCosts {
 std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plain,
                                     const ModelCosts& checkpointed, bool tied);
 
-// By stage, at the backward pass before which most is kept; `gathered`: with the weights and
-// gradients that ZeRO-3 has whole for it.
+// ActivationBytes of a stage, at the backward pass before which most is kept; `gathered`: with the
+// weights and gradients that ZeRO-3 has whole for it.
 struct ActivationBytes {
   std::int64_t plain = 0, gathered = 0;
 };
@@ -44,8 +44,8 @@ bool gathers_weights(const Layout& layout, std::int64_t expert_parameters);
 std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters,
                              std::int64_t expert_parameters);
 
-// Of a step, from the first forward pass on: what any schedule of these passes takes that keeps a
-// stage's order, without messages.
+// least_step() is a lower bound on a step, from the first forward pass on: what any schedule of
+// these passes takes that keeps a stage's order, without messages.
 std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks);
 
 struct StageTimes {

@@ -53,7 +53,7 @@ DataStream data_stream(const Program& program, const OpTimes& times) {
   return sum;
 }
 
-// Behind the last kernel of the last pass.
+// add_epilogue() adds what is behind the last kernel of the last pass.
 void add_epilogue(const Program& program, const OpTimes& times, TailCosts& costs) {
   std::uint32_t first = program.size() > 0 ? static_cast<std::uint32_t>(program.size()) : 0;
   while (first > 0 && !(program.stream[first - 1] == Stream::compute &&

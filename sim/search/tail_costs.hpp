@@ -1,5 +1,5 @@
-// What data-parallel communication and the end of a step take at least on one stage: read off its
-// own program, lowered for a few micro-batches.
+// Lower bounds on the data-parallel communication and on the end of a step for one stage: read off
+// its own program, lowered for a few micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TailCosts {              // ps
   std::int64_t gathers = 0;     // of the first chunk's weights, before its first pass can end
   std::int64_t reductions = 0;  // that begin after the last backward pass has begun
   std::int64_t data_fixed = 0, data_each = 0;  // of the data stream: in all, and per micro-batch
-  // Of that, while it holds SMs, least_data_sms or more.
+  // held_fixed, held_each: the part of it while least_data_sms SMs or more are held.
   std::int64_t held_fixed = 0, held_each = 0;
   std::int64_t before_sync = 0;  // from the last pass to the sum of gradient norms
   std::int64_t after_sync = 0;   // from there to the end

@@ -1,4 +1,4 @@
-// What a search without a scenario file is about.
+// The workload of a search without a scenario file.
 #pragma once
 
 #include <cstdint>

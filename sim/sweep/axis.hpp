@@ -1,4 +1,4 @@
-// What is swept: keys of a scenario, as --set names them, each with its values.
+// Axes of a sweep: keys of a scenario, as --set names them, each with its values.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ Axis parse_axis(const std::string& option);
 // The `over` section: keys with lists or ranges. Records its problems there.
 std::vector<Axis> read_axes(const ObjectReader& over);
 
-// Of the grid of all axes; the last one varies fastest. No axis: one point.
+// point_count() is of the grid of all axes; the last one varies fastest. No axis: one point.
 std::uint64_t point_count(const std::vector<Axis>& axes);
 // "key=value" of every axis. REQUIRES: point < point_count(axes).
 std::vector<std::string> assignments(const std::vector<Axis>& axes, std::uint64_t point);

@@ -18,7 +18,7 @@ std::string answer_text(const PointResult& point);
 PointResult read_point(const ObjectReader& answer);
 PointResult point_of_text(std::string_view answer);
 
-// For WorkerPool and Service; for parse_records().
+// forecast_units() is for WorkerPool and Service; read_sweep_answer() for parse_records().
 Task forecast_units(const SweepSpecification& specification);
 std::string read_sweep_answer(const ObjectReader& answer);
 

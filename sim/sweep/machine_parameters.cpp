@@ -17,9 +17,9 @@ struct Known {
   std::array<std::string_view, 6> keys{};  // those that a file has are scaled together
 };
 
-// What belongs together physically: products and attention share the rate of the tensor cores (the
-// latter are shares of the bf16 peak), a link's usable rate follows its data-sheet rate, a fabric's
-// links may be named apart from the NICs'.
+// Keys in one row belong together physically: products and attention share the rate of the tensor
+// cores (the latter are shares of the bf16 peak), a link's usable rate follows its data-sheet rate,
+// a fabric's links may be named apart from the NICs'.
 constexpr std::array table{
     Known{
         "matrix rate",

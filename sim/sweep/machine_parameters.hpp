@@ -14,7 +14,8 @@ struct MachineParameter {
   std::vector<std::string> values;  // of each, as the files say, or the what-ifs of the scenario
 };
 
-// Those that the files have, in the order device, node, network. Throws InputError.
+// machine_parameters() are those that the files have, in the order device, node, network. Throws
+// InputError.
 std::vector<MachineParameter> machine_parameters(const std::string& cluster_path,
                                                  const ClusterChanges& changes = {});
 

@@ -16,7 +16,7 @@ namespace {
   throw InputError{SourcePosition{path, 0, 0}, why};
 }
 
-// What all points share.
+// Job is what all points share.
 struct Job {
   const ScalingSpecification& specification;
   std::function<int(int gpus)> nodes_for;  // as many as hold so many GPUs

@@ -1,4 +1,4 @@
-// What the step would gain from each parameter of the machine.
+// The gain of the step from each parameter of the machine.
 #pragma once
 
 #include <functional>

@@ -18,9 +18,10 @@ struct StepVariability {
   double slow_chance = 0;  // that a job has a slow node
   PointResult undisturbed;
   Duration mean{}, p5{}, p50{}, p95{}, p99{};
-  // With one part of it alone, in the mean; equal to `undisturbed` where there is none.
+  // The mean step with one part of the disturbance alone; equal to `undisturbed` where there is
+  // none.
   Duration fabric_alone{}, slow_alone{};
-  // On the time of a run's steps.
+  // factor() is on the time of a run's steps.
   double factor() const { return to_seconds(mean) / to_seconds(undisturbed.step_time); }
 };
 

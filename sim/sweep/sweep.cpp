@@ -42,7 +42,7 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
   if (best) sweep.layout = LayoutMode::best;
   for (const std::string& option : over)
     sweep.axes.push_back(parse_axis(option));
-  // What --set says of the sweep itself is read; the rest belongs to every point.
+  // Overrides of the sweep itself are read here; the rest belongs to every point.
   for (const std::string& text : overrides)
     if (!text.starts_with("sweep.")) sweep.overrides.push_back(text);
   check_axes(sweep);

@@ -32,8 +32,8 @@ SweepSpecification load_sweep(const std::string& path, const std::vector<std::st
 // which values, and what bounds it.
 std::vector<std::string> flat_stretches(const Sweep& sweep);
 
-// What followed the values of the points (Scenario::followed), each line once, with the values of
-// the first point that has it: "layout.micro_batch=2: ...".
+// notes_of_points() says what followed the values of the points (Scenario::followed), each line
+// once, with the values of the first point that has it: "layout.micro_batch=2: ...".
 std::vector<std::string> notes_of_points(const Sweep& sweep);
 
 // "key=value" of --set and of the axes at a point.
@@ -41,8 +41,8 @@ std::vector<std::string> overrides_at(const SweepSpecification& specification, s
 // Throws InputError if no point can be forecast.
 Sweep sweep_of(const SweepSpecification& specification, std::vector<PointResult> points);
 
-// On the threads of the surrounding TBB arena. Throws InputError if no point can be forecast;
-// Stopped.
+// run_sweep() runs on the threads of the surrounding TBB arena. Throws InputError if no point can
+// be forecast; Stopped.
 Sweep run_sweep(const SweepSpecification& specification, const std::function<void()>& done = {},
                 const Control& control = {});
 

@@ -1,4 +1,4 @@
-// Which plot a sweep or a set of scaling curves is.
+// The plot of a sweep or of a set of scaling curves.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-// Of draws, which are sums of doubles.
+// differ() compares draws, which are sums of doubles.
 bool differ(Duration a, Duration b) {
   constexpr double rounding = 1e-6;
   return std::abs(to_seconds(a) / to_seconds(b) - 1) > rounding;

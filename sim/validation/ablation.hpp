@@ -1,4 +1,4 @@
-// What each mechanism of the forecast is worth: the error of every set with one of them switched
+// The worth of each mechanism of the forecast: the error of every set with one of them switched
 // off.
 #pragma once
 

@@ -61,7 +61,7 @@ std::vector<JobRows> jobs_of(const SetResult& result) {
   return jobs;
 }
 
-// Those on more GPUs than `anchor`; the held-out ones, if there are any.
+// counted() are those on more GPUs than `anchor`; the held-out ones, if there are any.
 std::vector<const RowResult*> counted(const std::vector<const RowResult*>& rows,
                                       const RowResult* anchor) {
   std::vector<const RowResult*> others;

@@ -28,7 +28,7 @@ struct AnchoredGroup {
 std::vector<AnchoredGroup> anchored_groups(std::span<const SetResult> results,
                                            const TimeErrorFit& fit, const Control& control = {});
 
-// Of all runs together. REQUIRES: groups.
+// AnchoredSum is over all runs together. REQUIRES: groups.
 struct AnchoredSum {
   double median_without = 0, median_with = 0, within = 0;
 };

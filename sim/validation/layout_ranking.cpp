@@ -9,7 +9,7 @@
 namespace sim {
 namespace {
 
-// What is given to a search. All other columns are its answer, or what was measured.
+// job_of() is what is given to a search. All other columns are its answer, or what was measured.
 std::string job_of(const RunCells& cells) {
   const std::string_view gpu = cells["gpu"];
   std::string job = fmt::format("{}, {} x {}, batch {} x {}, {}", cells["model"], cells["num_gpus"],
@@ -20,7 +20,7 @@ std::string job_of(const RunCells& cells) {
   return job;
 }
 
-// What a search chooses.
+// layout_of() is what a search chooses.
 std::string layout_of(const RunCells& cells) {
   std::string layout;
   for (const char* column :
@@ -30,7 +30,8 @@ std::string layout_of(const RunCells& cells) {
   return layout;
 }
 
-// Of the group, those that ran; one that was measured again is no other.
+// layouts_that_ran() counts the layouts of the group that ran; one that was measured twice counts
+// once.
 std::size_t layouts_that_ran(const LayoutGroup& group, const MeasuredSet& set) {
   std::set<std::string> layouts;
   for (const std::size_t row : group.rows)

@@ -33,7 +33,8 @@ std::vector<LayoutGroup> layout_groups(const MeasuredSet& set);
 struct GroupRank {
   std::string set, job;
   int layouts = 0, ran = 0;
-  // Of the truly fastest, from 1; nothing: it was forecast not to fit, or not at all.
+  // rank: the place of the truly fastest, from 1; nothing: it was forecast not to fit, or not at
+  // all.
   std::optional<int> rank;
   // How much slower than the fastest, as measured: the first in our order that ran, and the best of
   // our first three. Nothing: none of those ran.
@@ -58,7 +59,7 @@ GroupRank rank_of_best(const LayoutGroup& group, std::span<const RowResult> rows
 std::vector<GroupRank> rank_groups(const MeasuredSet& set,
                                    const std::optional<MemoryErrors>& errors);
 
-// What falls short of the bound of this set, one sentence each; empty: nothing.
+// short_of() says what falls short of the bound of this set, one sentence each; empty: nothing.
 std::vector<std::string> short_of(std::span<const GroupRank> ranks, const ErrorBound& bound);
 
 std::string favourites_table(std::span<const GroupRank> ranks);

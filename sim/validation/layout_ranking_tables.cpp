@@ -17,8 +17,8 @@ std::string rank_text(std::optional<int> rank) {
   return rank ? fmt::format("{}", *rank) : std::string{"-"};
 }
 
-// Of our first: how much slower than the fastest, as measured; or that it ran out of memory, and of
-// the next that ran.
+// first_text() says of our first how much slower it is than the fastest, as measured; or that it
+// ran out of memory, and how much slower the next is that ran.
 std::string first_text(bool fails, std::optional<double> behind) {
   return fails ? fmt::format("OOM, {}", percent_text(behind)) : percent_text(behind);
 }

@@ -25,7 +25,8 @@ constexpr auto words_of(RowUse) {
   return std::array{Word{RowUse::score, "score"}, Word{RowUse::fit, "fit"}};
 }
 
-// What was timed: a whole step, or one layer, forward and backward (with what it recomputes).
+// Quantity is what was timed: a whole step, or one layer, forward and backward (with what it
+// recomputes).
 enum class Quantity : std::uint8_t { step, layer };
 constexpr auto words_of(Quantity) {
   return std::array{Word{Quantity::step, "step"}, Word{Quantity::layer, "layer"}};
@@ -99,13 +100,13 @@ struct ErrorBound {
   double median_memory_error = 0;
   double worst_memory_error = 0;
   int fits_right = 0;  // rows of which the forecast must say rightly whether they fit, at least
-  // Of its groups of layouts (favourites.hpp), and for how many our first hold the fastest, at
-  // least.
+  // layout_groups: groups of layouts (favourites.hpp), at least. best_in_favourites: groups whose
+  // fastest layout is among our first, at least.
   int layout_groups = 0, best_in_favourites = 0;
 };
 std::vector<ErrorBound> load_bounds(const std::string& path);
 
-// What the intervals must hold, and anchors bring (anchored.hpp).
+// IntervalBounds is what the intervals must hold, and what anchors must bring (anchored.hpp).
 struct IntervalBounds {
   double covered = 0, covered_of_set = 0;  // shares of rows within, at least: of all, of each set
   double anchored_error = 1;               // median error of anchored runs over that without

@@ -13,7 +13,8 @@ namespace {
 
 enum class Biases : std::uint8_t { none, qkv, all };
 
-// What the families leave open in a table. Sources: models/README.md and the files there.
+// Family fills in what a table leaves open of a model. Sources: models/README.md and the files
+// there.
 struct Family {
   std::string_view in_name;  // lower case
   NormKind norm;
@@ -102,8 +103,8 @@ double dropout_of(const RunCells& cells, const Family& family) {
   throw NotSimulated(fmt::format("dropout is {:g}; allowed: 0 to less than 1", dropout));
 }
 
-// What a table leaves open of the mixtures that have two kinds of MLP: DeepSeek-AI 2024
-// (arXiv:2405.04434, section 3.1.2; arXiv:2412.19437, section 4.2).
+// Mixture fills in what a table leaves open of the mixtures that have two kinds of MLP: DeepSeek-AI
+// 2024 (arXiv:2405.04434, section 3.1.2; arXiv:2412.19437, section 4.2).
 struct Mixture {
   std::string_view in_name;
   std::int64_t feed_forward, shared_feed_forward, dense_layers;
@@ -148,7 +149,7 @@ void set_experts(const RunCells& cells, TransformerShape& shape) {
                                    shape.layers - 1));
 }
 
-// Of all models of that name alike (the papers above).
+// All models of that name have the same latent attention (the papers above).
 void set_latent_attention(TransformerShape& shape) {
   shape.latent = {.query_rank = 1536,
                   .key_value_rank = 512,
@@ -171,7 +172,7 @@ Model run_model(const RunCells& cells) {
   shape.heads = needed(cells, "heads");
   shape.kv_heads = needed(cells, "kv_heads", shape.heads);
   shape.feed_forward = needed(cells, "ffn");
-  // Of what was computed and not run, the vocabulary may be missing: the memory of an embedding of
+  // Rows that were computed and not run may lack the vocabulary: the memory of an embedding of
   // 51,200 tokens is then within the error of the row.
   const bool analytic = cells["status"].starts_with("analytic");
   shape.vocabulary = analytic ? needed(cells, "vocab", 51'200) : needed(cells, "vocab");

@@ -33,8 +33,8 @@ bool is_run_column(std::string_view name);
 // Empty, or "not stated" and the like.
 bool is_open_cell(std::string_view text);
 
-// What a set says for all of its rows: keys of a scenario, or the rules that read words where a row
-// names no framework.
+// RowContext is what a set says for all of its rows: keys of a scenario, or the rules that read
+// words where a row names no framework.
 struct RowContext {
   RowKeys base{};
   std::vector<WordRule> words{};

@@ -103,7 +103,8 @@ std::string entry(std::span<const MemoryExcess> values, const std::string& witho
                             excess_text(quantiles_within(own, excess_shares)));
 }
 
-// Of all; then of each framework with rows in `of`, and of its schedules.
+// entries() has one for all values; then one for each framework with rows in `of`, and one for each
+// of its schedules.
 std::string entries(std::span<const MemoryExcess> values, const std::string& without,
                     std::span<const MemoryExcess> of) {
   std::string text = entry(values, without, {}, {});

@@ -1,4 +1,4 @@
-// What measured rows say of the error of the memory forecast (sim/report/memory_error.hpp).
+// The error of the memory forecast (sim/report/memory_error.hpp) by measured rows.
 //
 // A row's excess is what its run needed of a device beyond the forecast, as a fraction of the
 // forecast. It is known where the run's memory was measured. Where only the outcome was, it is

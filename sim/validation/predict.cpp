@@ -146,8 +146,8 @@ void add_time(const MeasuredSet& set, const Plan& plan, const Scenario& it,
         it, step_shares(plan, simulation.timeline, mean_breakdown(plan, simulation.timeline)));
 }
 
-// What measured runs print is what PyTorch's allocator has taken: torchtitan the most of any GPU,
-// NeMo that of rank 0 (nemo/collections/nlp/models/language_modeling/megatron_gpt_model.py,
+// first_alone(): measured runs print what PyTorch's allocator has taken: torchtitan the most of any
+// GPU, NeMo that of rank 0 (nemo/collections/nlp/models/language_modeling/megatron_gpt_model.py,
 // "peak_memory_usage": max_memory_reserved(), rank_zero_only).
 bool first_alone(const MeasuredRow& row) {
   return row.cells &&
@@ -166,7 +166,8 @@ Bytes reserved_memory(const MeasuredRow& row, const Plan& plan, PlanMemory& memo
   return most;
 }
 
-// What the tensors alone take at their peak (torch.cuda.max_memory_allocated).
+// counts_tensors() holds where the row has the peak of the tensors alone
+// (torch.cuda.max_memory_allocated).
 bool counts_tensors(const MeasuredRow& row) {
   return row.cells &&
          (*row.cells)["mem_metric"].find("max_memory_allocated") != std::string_view::npos;
@@ -179,7 +180,7 @@ Bytes most_tensors(const std::vector<StageMemory>& stages) {
   return most;
 }
 
-// What the allocator holds besides the tensors of a stage, by a replay.
+// replayed_fragments() is what the allocator holds besides the tensors of a stage, by a replay.
 Bytes replayed_fragments(const Plan& plan, PlanMemory& memory, const Device& device,
                          const StageMemory& of) {
   const std::vector<Program>& programs = plan.memory_programs();
@@ -200,9 +201,9 @@ double replay_error(const MeasuredRow& row) {
   return shares[hash % shares.size()];
 }
 
-// What a measured run needed beyond what `memory` says of it. Where its tensors alone were
-// measured, it needed what the allocator holds besides them, too, as the replay has it, with the
-// error of such replays.
+// memory_excess() is what a measured run needed beyond what `memory` says of it. Where its tensors
+// alone were measured, it needed what the allocator holds besides them, too, as the replay has it,
+// with the error of such replays.
 double memory_excess(const MeasuredRow& row, const Plan& plan, PlanMemory& memory,
                      const Device& device, const std::vector<StageMemory>& stages) {
   const StageMemory& told = first_alone(row)
@@ -217,7 +218,7 @@ double memory_excess(const MeasuredRow& row, const Plan& plan, PlanMemory& memor
   return static_cast<double>(needed.count()) / static_cast<double>(told.total.count()) - 1 + beyond;
 }
 
-// What is forecast of a scenario, once for all rows that it is the scenario of.
+// Forecasted is a forecast of a scenario, made once for all rows that have this scenario.
 struct Forecasted {
   Scenario it;
   Plan plan;

@@ -18,7 +18,7 @@
 
 namespace sim {
 
-// What a forecast can be made without, one at a time (ablation.hpp).
+// Mechanism is a part that a forecast can be made without, one at a time (ablation.hpp).
 enum class Mechanism : std::uint8_t {
   none,
   link_contention,  // every transfer as if alone
@@ -46,7 +46,7 @@ struct Prediction {
   Duration time{};      // of what the set's `quantity` names
   Bytes peak_memory{};  // of the worst rank, with what the device reserves
   Bytes plan_memory{};  // without it
-  // Of the activations at their peak, where the row has such a share.
+  // activation_share: the share of the activations at their peak, where the row has such a share.
   double activation_share = 0;
   bool fits = false;
   // For the error of the memory forecast (memory_error_rows.hpp).
@@ -56,11 +56,12 @@ struct Prediction {
   std::string device{};  // its name, as its file has it
   int gpus = 0;
   std::optional<JobTraits> traits{};  // if they were asked for, of a step
-  // Of `peak_memory`, or of what `memory` says of the rank that was measured: what the run needed
-  // beyond it. Nothing: its memory was not measured.
+  // memory_excess: what the run needed beyond `peak_memory`, or beyond what `memory` says of the
+  // rank that was measured, as a share of it. Nothing: its memory was not measured.
   std::optional<double> memory_excess{};
   std::vector<std::string> memory_kinds{};  // with it (sim/report/memory_kinds.hpp)
-  // What the device has beyond `peak_memory`, as a fraction of that; negative: it does not fit.
+  // room() is what the device has beyond `peak_memory`, as a fraction of that; negative: it does
+  // not fit.
   double room() const {
     return static_cast<double>(capacity.count()) / static_cast<double>(peak_memory.count()) - 1;
   }
@@ -79,8 +80,8 @@ struct RowResult {
   double memory_error() const;
 };
 
-// What is simulated of a row. Throws NotSimulated or InputError, both runtime errors, where it
-// cannot be.
+// row_scenario() is what is simulated of a row. Throws NotSimulated or InputError, both runtime
+// errors, where it cannot be.
 Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row,
                       Mechanism without = Mechanism::none);
 // The first problem of such an error.

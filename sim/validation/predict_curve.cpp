@@ -107,9 +107,9 @@ int nccl_version(const std::string& text) {
   return version ? 100 * version->first + version->second : latest_nccl;
 }
 
-// What a loop adds to each call that does not keep the stream filled: PyTorch's launches between
-// two events, or one process that launches on eight GPUs in turn (-g 8). One value, read off eight
-// A100 with -g 8, 32 KiB; eight B200 in PyTorch follow.
+// loop_overhead() is what a loop adds to each call that does not keep the stream filled: PyTorch's
+// launches between two events, or one process that launches on eight GPUs in turn (-g 8). One
+// value, read off eight A100 with -g 8, 32 KiB; eight B200 in PyTorch follow.
 Duration loop_overhead(const Curve& curve) {
   const std::string text = lower_case(curve.notes) + " ";
   const bool waits = contains(text, "pytorch") || contains(text, "-g 8");

@@ -15,7 +15,7 @@
 
 namespace sim {
 
-// `folder` below is the shipped folder `validation`. `names`: of sets; none: all.
+// `folder` below is the shipped folder `validation`. `names`: names of sets; none: all.
 
 // The sets, in the order of their names. Throws InputError for one that there is not.
 std::vector<MeasuredSet> load_sets(const std::string& folder,
@@ -26,8 +26,8 @@ std::vector<SetResult> validate_sets(std::span<const MeasuredSet> sets,
                                      const std::function<void(const std::string& set)>& begin = {},
                                      const PredictOptions& options = {});
 
-// What exceeds the bounds, one sentence each; empty: nothing. A set with a held-out row that has no
-// bound throws InputError.
+// beyond_bounds() says what exceeds the bounds, one sentence each; empty: nothing. A set with a
+// held-out row that has no bound throws InputError.
 std::vector<std::string> beyond_bounds(std::span<const SetResult> results,
                                        const std::string& folder);
 // The same of the ranking of layouts. `some`: only some of the sets were ranked.

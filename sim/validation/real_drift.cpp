@@ -44,7 +44,7 @@ Drift take_out_drift(const StepsBesideReference& run, const ReferenceTimes& cali
   const double product = quantile(run.product, 0.5) / calibrated.product;
   const double copy = quantile(run.copy, 0.5) / calibrated.copy;
   const double disagreement = std::abs(product - copy) / 2 / std::min(product, copy);
-  // Of fewer than five steps no interval is known: their range then.
+  // Fewer than five steps have no known interval: their range stands for it.
   const auto [least, most] = std::minmax_element(corrected.begin(), corrected.end());
   const double interval =
       count < 5 ? (*most - *least) / 2 / drift.measured : median_half_width(corrected);

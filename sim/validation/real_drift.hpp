@@ -7,11 +7,12 @@
 // a step. A step's time is divided by how much slower than while calibrating the reference was on
 // both sides of it.
 //
-// What that cannot take out has three parts: the interval of the median of the corrected steps
+// The correction leaves an error of three parts: the interval of the median of the corrected steps
 // (95%); half of what the GEMM and the copy disagree by, since a step is something of both and is
 // slowed by one of the two or by anything between; and, on a machine that is slower than while
 // calibrating, what the correction has taken off the time in which a rank waits for another
-// (pipeline bubbles, exposed messages): the reference never waits, and who waits loses nothing.
+// (pipeline bubbles, exposed messages): the reference never waits, and a waiting rank loses
+// nothing.
 #pragma once
 
 #include <optional>

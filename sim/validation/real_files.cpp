@@ -92,7 +92,7 @@ std::string parts_columns(const char* prefix) {
   return text;
 }
 
-// Of a row that was measured: everything behind its names and its forecast.
+// measured_cells() is for a row that was measured: everything behind its names and its forecast.
 std::string measured_cells(const RealRow& row) {
   std::string text =
       fmt::format("{},{},{},", to_seconds(row.measured), row.step_error(), row.steps.size());

@@ -23,7 +23,7 @@ struct SuiteScenario {
   std::vector<std::string> overrides;  // "section.key=value", those of all scenarios first
 };
 
-// What a suite allows; unset: anything.
+// SuiteBounds is what a suite allows; unset: anything.
 struct SuiteBounds {
   int scored = 0;  // scenarios that must have been measured, at least
   std::optional<double> median_step_error{}, worst_step_error{};

@@ -38,7 +38,7 @@ struct Column {
   Duration Breakdown::*rare = nullptr;  // shown only where a row has some of it
 };
 
-// Of scored rows; all times in ms.
+// The columns of scored rows; all times in ms.
 constexpr std::size_t name_width = 26;
 const Column columns[] = {
     {"predicted", "predicted ms", 11,

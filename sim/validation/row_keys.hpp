@@ -16,7 +16,8 @@ using RowKeys = std::map<std::string, std::string, std::less<>>;  // "framework.
 // The key that a column stands for: "framework" and "framework_version", or the key itself where
 // its name has a dot. Empty: the column is none of those.
 std::string key_of_column(std::string_view column);
-// What is wrong with such a key; empty: a scenario has it, and a table may give it.
+// problem_of_key() says what is wrong with such a key; empty: a scenario has it, and a table may
+// give it.
 std::string problem_of_key(std::string_view key);
 
 // `base` of measured.yaml: sections as a scenario has them. Unknown keys are problems.
@@ -31,7 +32,7 @@ void put_key(const std::string& key, const std::string& value, RunCells& cells);
 
 // The keys of a section as "section.key=value".
 std::vector<std::string> assignments_of(const RunCells& cells, std::string_view section);
-// Those of sections other than framework and layout.
+// The same for sections other than framework and layout.
 std::vector<std::string> other_assignments(const RunCells& cells);
 
 }  // namespace sim

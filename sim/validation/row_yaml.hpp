@@ -7,8 +7,9 @@
 
 namespace sim {
 
-// For a file in `folder`: as complete as scenario_yaml() makes it, with the source and what was
-// measured in its head. Throws NotSimulated or InputError where the row cannot be simulated.
+// row_yaml() is for a file in `folder`: as complete as scenario_yaml() makes it, with the source
+// and what was measured in its head. Throws NotSimulated or InputError where the row cannot be
+// simulated.
 std::string row_yaml(const MeasuredSet& set, const MeasuredRow& row, const std::string& folder);
 
 // Whether ROW_ID.yaml is the name of a file, on any system: letters, digits, '-', '_', '.'.

@@ -1,5 +1,5 @@
-// What stands for cells that a table of runs leaves empty: what the framework of the row does where
-// a job says nothing (sim/framework/presets), and
+// Defaults for cells that a table of runs leaves empty: what the framework of the row does where a
+// job says nothing (sim/framework/presets), and
 //   Megatron-LM    training/arguments.py: the parallel sizes are 1, a global batch is micro-batch x
 //                  data-parallel ranks
 //   PyTorch        FSDP shards fully
@@ -72,7 +72,8 @@ class Filler {
     if (contains(strategy, "fsdp")) put("zero_stage", "3", "the default of FSDP");
   }
 
-  // Of micro-batch, global batch and the number of micro-batches, one may follow from the others.
+  // fill_batches(): of micro-batch, global batch and number of micro-batches, one may follow from
+  // the others.
   void fill_batches() {
     const std::optional<std::int64_t> ranks = cells_.whole("dp");
     if (!ranks || *ranks < 1) return;

@@ -76,7 +76,7 @@ void set_parallelism(const RunCells& cells, Layout& layout) {
   layout.virtual_stages = static_cast<int>(std::min(most, needed(cells, "vpp", 1)));
   layout.expert_parallel = static_cast<int>(std::min(most, needed(cells, "ep", 1)));
   layout.expert_tensor_parallel = static_cast<int>(std::min(most, cells.whole("etp").value_or(0)));
-  // What was computed and not run may be for one replica of several.
+  // A row that was computed and not run may be for one replica of several.
   if (layout.world_size() != gpus)
     throw NotSimulated(fmt::format("tp {} x cp {} x pp {} x dp {} is {} GPUs, num_gpus is {}",
                                    tensor, context, pipeline, data, layout.world_size(), gpus));
@@ -147,7 +147,7 @@ void set_recomputation(const RunCells& cells, Layout& layout) {
 
 AttentionKernel attention_of(const RunCells& cells) {
   const std::string text = lower_case(cells["attn_kernel"]);
-  // What was computed before flash attention existed; runs say what they ran.
+  // Rows without a kernel were computed before flash attention existed; runs say what they ran.
   if (text.empty() && cells["status"].starts_with("analytic")) return AttentionKernel::unfused;
   if (text.empty()) throw NotSimulated("attn_kernel is empty");
   // "torch" and "fused" (Megatron's softmax kernel) are the kernels of Hagemann et al. beside
@@ -219,7 +219,7 @@ bool gradients_wait(std::string_view overlap) {
   return contains(overlap, "not overlapped") && !contains(overlap, "parameters not overlapped");
 }
 
-// What runs beside what. The column `overlap` decides where it speaks; else the generation does: a
+// set_overlap() follows the column `overlap` where it speaks; else the generation decides: a
 // sharded optimizer came to Megatron-LM in 2022, with the tensor-parallel reduction beside the
 // weight gradient, and messages beside compute in interleaved schedules. Stages without virtual
 // ones always wait for their messages. PyTorch's tensor parallelism overlaps only when AsyncTP.

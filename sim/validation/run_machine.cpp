@@ -1,4 +1,4 @@
-// Which machine a row runs on: a cluster file, and what is changed of it.
+// The machine that a row runs on: a cluster file, and what is changed of it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -216,7 +216,7 @@ RunMachine run_machine(const RunCells& cells) {
   const std::int64_t gpus = needed(cells, "num_gpus");
   const std::int64_t per_node = needed(cells, "gpus_per_node");
   const std::optional<double> gbps = cells.real("inter_node_gbps_per_gpu");
-  // What was computed and not run sends no messages either.
+  // Rows that were computed and not run send no messages either.
   const bool one_node = gpus <= per_node || cells["status"].starts_with("analytic");
   const std::vector<Machine> found = machines_with(part, lower_case(cells["inter_node_net"]));
   if (found.empty()) throw NotSimulated(fmt::format("no cluster file for {} GPUs", cells["gpu"]));

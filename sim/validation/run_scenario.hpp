@@ -47,7 +47,8 @@ struct RunMachine {
   ClusterChanges changes;  // of the file: the rate of its NICs
 };
 RunMachine run_machine(const RunCells& cells);
-// That machine, read from `path`, with as many nodes, and GPUs used of each, as the layout takes.
+// run_cluster() is that machine, read from `path`, with as many nodes, and GPUs used of each, as
+// the layout takes.
 Cluster run_cluster(const RunMachine& machine, const std::string& path, const Layout& layout);
 
 }  // namespace sim

@@ -54,8 +54,8 @@ struct RealScore {
   std::optional<double> median_step_error, worst_step_error, worst_memory_error;  // absolute
   std::string worst_row;
   double bias = 0;  // median of the signed error
-  // Of the rows with a reference: the median slowdown of the machine, less 1; what the reference
-  // cannot take out, the median and of the row with the worst error.
+  // drift: the median slowdown of the machine over the rows with a reference, less 1. drift_left:
+  // what the reference cannot take out, the median, and of the row with the worst error.
   std::optional<double> drift, drift_left, drift_left_of_worst;
   double least_drift = 0, most_drift = 0;
   std::vector<FamilyScore> families;  // in the order of the rows
@@ -64,10 +64,12 @@ struct RealScore {
 
 RealScore score_real(std::span<const RealRow> rows);
 
-// What of the step times cannot be judged, one sentence each: the drift that the reference leaves
-// is larger than the bound, so the error is not known to within what it would be judged by.
+// too_noisy() says which step times cannot be judged, one sentence each: the drift that the
+// reference leaves is larger than the bound, so the error is not known to within what it would be
+// judged by.
 std::vector<std::string> too_noisy(const RealScore& score, const SuiteBounds& bounds);
-// What exceeds the bounds and is no matter of too_noisy(), one sentence each; empty: none.
+// exceeded() says what exceeds the bounds and is no matter of too_noisy(), one sentence each;
+// empty: none.
 std::vector<std::string> exceeded(const RealScore& score, const SuiteBounds& bounds);
 
 // Kendall's tau-b. Nothing for fewer than two, or where one side is all equal.

@@ -20,7 +20,7 @@ struct SetScore {
   int scored = 0;      // predicted, ran, and not for fitting
   int skipped = 0;     // not simulated
   int unreadable = 0;  // of those: rows of a table that could not be read
-  // Of the scored rows; nothing without any.
+  // The errors of the scored rows; nothing without any.
   std::optional<double> average_abs_error, median_abs_error, p90_abs_error, worst_abs_error;
   std::optional<double> rank_correlation;  // nothing for fewer than two, or all equal
   // Rows to score that ran or ran out of memory and were predicted, and for how many of them the
@@ -32,7 +32,7 @@ struct SetScore {
 };
 SetScore score(std::span<const RowResult> results);
 
-// What exceeds the bound, one sentence each; empty: none.
+// exceeded() says what exceeds the bound, one sentence each; empty: none.
 std::vector<std::string> exceeded(const SetScore& score, const ErrorBound& bound);
 
 struct SetResult {

@@ -116,7 +116,7 @@ std::string counted_lines(const SetResult& result, std::string_view what,
   return lines;
 }
 
-// What was taken from words, and what stands for empty cells.
+// default_lines() counts values that were taken from words, and those that stand for empty cells.
 std::string default_lines(const SetResult& result) {
   return counted_lines(result, "from words", &MeasuredRow::inferred) +
          counted_lines(result, "for an empty cell", &MeasuredRow::defaults);

@@ -31,11 +31,12 @@ struct OutsideSpread {
   double unlike = 0;
 };
 
-// `level`: of the intervals. REQUIRES: rows of three sets or more.
+// `level`: the level of the intervals. REQUIRES: rows of three sets or more.
 TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, const OutsideSpread& outside,
                             double level = 0.9);
 
-// The model of the rows that are not of `set`: for its own forecasts. `start`: of all rows.
+// The model of the rows that are not of `set`: for its own forecasts. `start`: the model of all
+// rows.
 TimeErrorModel without_set(std::span<const ErrorRow> rows, const std::string& set,
                            const TimeErrorModel& start);
 

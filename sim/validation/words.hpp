@@ -1,4 +1,4 @@
-// What words in the cells of a table mean where the table names no framework: the rules of
+// The meaning of words in the cells of a table that names no framework: the rules of
 // validation/words.yaml, and the matcher that applies them.
 #pragma once
 

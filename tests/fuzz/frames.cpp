@@ -1,5 +1,4 @@
-// What a member of a run may send behind its proof: any bytes are messages, a farewell, or an
-// error.
+// Bytes of a member of a run behind its proof: any bytes are messages, a farewell, or an error.
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What strangers and members say while ranks join: any bytes end in a world or an error, and none
-// make a member of a stranger. The first byte says who speaks: bit 0, rank 0 instead of a guest;
-// bit 1, one that proves that it knows the secret first.
+// Messages of strangers and members while ranks join: any bytes end in a world or an error, and
+// none make a member of a stranger. The first byte says who speaks: bit 0, rank 0 instead of a
+// guest; bit 1, one that proves that it knows the secret first.
 #include "real/net/handshake.hpp"
 
 #include <poll.h>

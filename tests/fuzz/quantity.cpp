@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(!sim::to_text(*value).empty());
   }
   const auto duration = sim::parse_duration(text);
-  // What is printed of the clock's last days may round beyond its end.
+  // The printed time of the clock's last days may round beyond its end.
   const auto* time = std::get_if<sim::Duration>(&duration);
   if (time && sim::to_seconds(*time) < 9.1e6) {
     const auto again = sim::parse_duration(sim::to_text(*time));

@@ -29,7 +29,7 @@ struct Seed {
   std::string name, text;
 };
 
-// What runs, for whoever looks at it after the end of the program.
+// Running is what runs, for whoever looks at it after the end of the program.
 struct Running {
   std::string name, kept_at;
   std::string_view text;

@@ -1,4 +1,4 @@
-// What a fuzz target expects of every input.
+// The expectations of a fuzz target on every input.
 #pragma once
 
 namespace fuzz {

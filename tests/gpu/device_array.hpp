@@ -23,7 +23,7 @@ void run_in_descending_order(bool descending);
 
 using Numbers = std::vector<double>;
 
-// What a number becomes in memory.
+// to_bf16() is what a number becomes in memory; from_bf16() reads it.
 std::uint16_t to_bf16(double value);
 double from_bf16(std::uint16_t bits);
 
@@ -80,7 +80,7 @@ Numbers random_numbers(unsigned seed, std::size_t count, sim::DType dtype);
 // Largest difference, relative to the largest number expected; infinite where one is not a number.
 double worst_error(const Numbers& got, const Numbers& expected);
 
-// What rounding to the format costs, and as much again for the order of sums.
+// tolerance() is what rounding to the format costs, and as much again for the order of sums.
 inline double tolerance(sim::DType dtype) {
   return dtype == sim::DType::bf16 ? 1.0 / 128 : 1e-5;
 }

@@ -1,4 +1,4 @@
-// What the emulator refuses: mistakes that a GPU would answer with a hang or with wrong numbers.
+// Refusals of the emulator: mistakes that a GPU would answer with a hang or with wrong numbers.
 #include "tests/gpu/emulation/emulator.hpp"
 
 #include <array>

@@ -79,7 +79,8 @@ constexpr std::array betterments{Better{"NVLink bandwidth", 1.25},
                                  Better{"launch and tail of kernels", 0.5},
                                  Better{"host time per kernel", 0.5}};
 
-// What the calls of `after` take beyond the same ones of `before`, on a path through all stages.
+// dearer_calls() is what the calls of `after` take beyond the same ones of `before`, on a path
+// through all stages.
 Duration dearer_calls(const Report& before, const Report& after) {
   Duration dearer{};
   for (const CollectiveSummary& call : after.collectives) {
@@ -246,7 +247,7 @@ void check_ladder(const std::string& yaml, const std::vector<Overrides>& ladder,
   }
 }
 
-// What a higher stage needs in addition: sim/plan/rules/data-parallel-and-zero.md, "ZeRO stages".
+// The needs of a higher stage in addition: sim/plan/rules/data-parallel-and-zero.md, "ZeRO stages".
 TEST_CASE("a higher ZeRO stage needs no more but the buffers of its communication",
           "[invariants]") {
   for_drawn(85, 1, [](const std::string& yaml, const Overrides&) {

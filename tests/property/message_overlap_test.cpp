@@ -1,5 +1,5 @@
-// What messages of a pipeline that overlap with compute cost its kernels: no more than the SMs and
-// the memory bandwidth that they hold.
+// Messages of a pipeline that overlap with compute cost its kernels no more than the SMs and the
+// memory bandwidth that they hold.
 #include <algorithm>
 
 #include "sim/engine/cost_table.hpp"

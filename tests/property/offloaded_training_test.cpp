@@ -156,7 +156,7 @@ TEST_CASE("a rank alone keeps its parameters on the host, too", "[property]") {
     plain.micro_batch = micro_batch;
     sim::Layout host = plain;
     host.zero_stage = 3;
-    // Of one unit or of several, the norm is summed in another order.
+    // The norm is summed in another order over one unit than over several.
     const TrainedModel there = lab.train(with_parameters_on(OffloadTarget::cpu, host));
     const TrainedModel here = lab.train(plain);
     CHECK(largest_relative(there.losses, here.losses) < 1e-5);

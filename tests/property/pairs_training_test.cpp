@@ -27,8 +27,8 @@ std::string model(const std::string& name, const std::string& more) {
   return "{name: " + name + ", source: none, transformer: {" + sizes + ", " + more + "}}";
 }
 
-// What changes the numbers themselves is left out: compression, replicas that train apart, tokens
-// that are dropped, other optimizers.
+// training_pairs() leaves out what changes the numbers themselves: compression, replicas that train
+// apart, tokens that are dropped, other optimizers.
 sim::test::PairOptions training_pairs() {
   sim::test::PairOptions options;
   options.gpus = 8;

@@ -50,7 +50,8 @@ std::vector<Number> numbers_of(const std::string& file, const std::string& prefi
   return all;
 }
 
-// What more of a number does to a step: 1 longer, -1 shorter, 0 either (how many there are).
+// sense() is what more of a number does to a step: 1 longer, -1 shorter, 0 either (how many there
+// are).
 int sense(const Number& number) {
   const auto ends = [&](std::string_view end) { return number.key.ends_with(end); };
   const auto has = [&](std::string_view part) {
@@ -88,7 +89,7 @@ std::vector<Job> jobs_on(const std::string& cluster, int nodes,
   return jobs;
 }
 
-// What became of twice and half of a number on a job.
+// Effect is what became of twice and half of a number on a job.
 enum class Effect : std::uint8_t { moved, wrong_way, refused, none };
 
 Effect effect_of(const Job& job, const Number& number, Duration base, Forecaster& forecaster) {

@@ -136,7 +136,8 @@ TEST_CASE("pruned and exhaustive searches of random spaces agree", "[laws]") {
   CHECK(spared > 0);
 }
 
-// Of all stages: an evaluation looks no further than the first one that needs too much.
+// memory_of() is over all stages: an evaluation looks no further than the first one that needs too
+// much.
 Bytes memory_of(const SearchSpecification& asked, const Candidates& listed, std::uint32_t index) {
   const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, index));
   Bytes most{};

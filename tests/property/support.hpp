@@ -1,4 +1,4 @@
-// What the property tests share: clusters and models made to measure.
+// Parts that the property tests share: clusters and models made to measure.
 #pragma once
 
 #include <string>

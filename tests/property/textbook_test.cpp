@@ -170,7 +170,7 @@ Model classic_gpt(int layers) {
   return build_transformer(shape);
 }
 
-// What one more layer adds to the peak of activations.
+// activation_bytes_per_layer() is what one more layer adds to the peak of activations.
 double activation_bytes_per_layer(const ActivationCase& chosen, int micro_batch) {
   std::array<double, 2> peak{};
   const int fewer = 4, more = 12;
@@ -278,7 +278,7 @@ TEST_CASE("a delayed update hides the shorter of compute and update", "[textbook
   REQUIRE_THAT(delayed, WithinRel(std::max(compute, update) + copy, 0.03));
 }
 
-// What layers keep takes longer over PCIe than they compute, or it is hidden.
+// A copy over PCIe of what a layer keeps is hidden, unless it takes longer than the compute.
 TEST_CASE("activations on the host cost what they take longer than the compute", "[textbook]") {
   const std::int64_t elements = GENERATE(100'000'000, 1'000'000'000);
   CAPTURE(elements);
@@ -290,7 +290,7 @@ TEST_CASE("activations on the host cost what they take longer than the compute",
   const double here = step_of(model, layout, cluster);
   layout.offload_activations = OffloadTarget::cpu;
   const double there = step_of(model, layout, cluster);
-  // Of 16 bits each; forward a third of the time, backward the rest.
+  // The elements have 16 bits each; forward is a third of the time, backward the rest.
   const double copy = 2. * static_cast<double>(elements) / 48e9;
   const double forward = here / 3 / layers, backward = 2 * forward;
   const double exposed =

@@ -39,7 +39,7 @@ std::string text_of(const sim::SearchResult& result) {
   return sim::search_json(result);
 }
 
-// What `stepcast search -o json` prints.
+// printed() is what `stepcast search -o json` prints.
 std::string printed(const std::string& name, const std::vector<std::string>& overrides) {
   sim::Search search{sim::load_search(sim::ScenarioSources{scenario(name), overrides})};
   REQUIRE(sim::run_search(search));

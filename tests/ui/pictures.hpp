@@ -1,10 +1,9 @@
 // Pictures of the window held against recorded ones.
 //
 // Both are halved in size as often as it takes to be coarse: a cell is the mean of 8 x 8 pixels.
-// What a font rasteriser does differently is a few percent of a cell; a panel that has moved by a
-// few pixels, or an area of another colour, is much more. Cells differ where a channel of the mean
-// differs by more than `cell_tolerance`; pictures, where more than `picture_tolerance` of all cells
-// do.
+// Font rasterisers differ by a few percent of a cell; a panel that has moved by a few pixels, or an
+// area of another colour, is much more. Cells differ where a channel of the mean differs by more
+// than `cell_tolerance`; pictures, where more than `picture_tolerance` of all cells do.
 #pragma once
 
 #include <QImage>

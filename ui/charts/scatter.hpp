@@ -47,7 +47,7 @@ class Scatter : public QChartView {
   void set_sets(const std::vector<ScatterSet>& sets);
   void select(std::optional<ScatterAt> at);
   std::optional<ScatterAt> selected() const { return selected_; }
-  // What a point says: shown beside the pointer, and read to who cannot see it.
+  // set_describe() sets what a point says: shown beside the pointer, and read to who cannot see it.
   void set_describe(std::function<QString(const ScatterAt&)> describe);
   // Shown in the middle while there are no points.
   void set_empty_text(const QString& text);

@@ -33,7 +33,7 @@ bool same_index(const std::optional<sim::Evaluation>& a, const sim::Evaluation& 
 
 }  // namespace
 
-// Without the lines of the source: a label has no column to point at.
+// all_of() leaves out the lines of the source: a label has no column to point at.
 QString ChoosePane::all_of(const std::vector<sim::Problem>& problems) {
   QStringList lines;
   for (sim::Problem problem : problems) {

@@ -68,7 +68,7 @@ class ChoosePane : public QWidget {
   void show_problems(const std::vector<sim::Problem>& problems);
   void save_csv();
   std::vector<LayoutRow> rows_of(Rows which) const;
-  // What the chosen layout is compared with.
+  // reference() is what the chosen layout is compared with.
   std::optional<sim::Evaluation> reference() const;
   QString reference_name(const sim::Evaluation& reference) const;
   LayoutFactsPtr known(const std::optional<sim::Evaluation>& evaluation) const;

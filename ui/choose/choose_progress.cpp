@@ -1,4 +1,4 @@
-// What the page of the search says of its state: idle, listing, running, ended, wrong.
+// The state of the search on its page: idle, listing, running, ended, wrong.
 #include "sim/report/numbers.hpp"
 #include "ui/choose/choose_pane.hpp"
 #include "ui/choose/open_layout.hpp"

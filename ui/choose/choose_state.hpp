@@ -1,4 +1,4 @@
-// What the page of layouts shows as JSON, for tests that compare it with the command line.
+// The state of the page of layouts as JSON, for tests that compare it with the command line.
 #pragma once
 
 #include <QJsonObject>

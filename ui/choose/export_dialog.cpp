@@ -74,7 +74,7 @@ ExportDialog::ExportDialog(const sim::Scenario& scenario, sim::Target target, QW
 void ExportDialog::save() {
   const QString path = QFileDialog::getSaveFileName(this, windowTitle());
   if (path.isEmpty()) return;
-  // What a scenario names is relative to the file.
+  // Paths that a scenario names are relative to the file.
   const sim::Exported here =
       sim::export_scenario(scenario_, target_, QFileInfo{path}.absolutePath().toStdString());
   QString problem = write_file(path, QByteArray::fromStdString(here.text));

@@ -1,4 +1,4 @@
-// What is known of single layouts of a search, computed when one is looked at.
+// Facts of single layouts of a search, computed when one is looked at.
 #pragma once
 
 #include <QObject>

@@ -179,8 +179,8 @@ void Pareto::refresh_axes() {
   if (against() == Against::memory) {
     const double capacity =
         searched_->search.specification().workload.cluster.device().memory.gib();
-    // What is far beyond the device would press all others together; a device that is far beyond
-    // all of them, too.
+    // Layouts far beyond the device would press all others together; so would a device that is far
+    // beyond all of them.
     device_in_sight_ = top > 0.5 * capacity || top == 0;
     const double end = device_in_sight_ ? std::clamp(top, capacity, 1.6 * capacity) : 1.2 * top;
     const double begin = low > 0.6 * capacity ? std::floor(0.9 * low / 5) * 5 : 0;
@@ -188,7 +188,7 @@ void Pareto::refresh_axes() {
   } else if (against() == Against::gpus) {
     scatter_->set_axes(x, {tr("GPUs"), 0, std::max(1.0, 1.1 * top), false, true});
   } else {
-    // Of so many steps that the figures can be read.
+    // The cost is of so many steps that the figures can be read.
     if (top > 0 && top < 0.01) times_ = 1000;
     scatter_->set_axes(x, {times_ > 1 ? tr("cost of 1,000 steps") : tr("cost per step"),
                            0.9 * low * times_, std::max(1e-9, 1.06 * top * times_)});

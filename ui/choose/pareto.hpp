@@ -20,10 +20,11 @@ class Pareto : public QWidget {
   void show(SearchedPtr searched, const std::vector<SearchPoint>& points, SearchResultPtr result);
   void select(std::optional<std::uint32_t> index);  // of the candidate
   Against against() const;
-  // Of the layouts that fit: where they are on the screen.
+  // points_on_screen() are the layouts that fit, where they are on the screen.
   std::vector<std::pair<QPoint, sim::Evaluation>> points_on_screen(int most) const;
   Scatter& scatter() { return *scatter_; }
-  // Of the newest result, for the axis at hand: candidates in the order in which they are joined.
+  // front() is of the newest result, for the axis at hand: candidates in the order in which they
+  // are joined.
   std::vector<std::uint32_t> front() const;
 
  Q_SIGNALS:

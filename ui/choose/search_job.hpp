@@ -26,7 +26,7 @@ struct SearchAsked {
   int threads = 0;                     // 0: one per core
 };
 
-// Of the workload that is asked for. Throws InputError.
+// specification_of() is that of the workload that is asked for. Throws InputError.
 sim::SearchSpecification specification_of(const SearchAsked& asked);
 
 // Candidates and specification may be read while it runs, and what sim/search says is safe then;
@@ -47,7 +47,7 @@ struct SearchPoint {
 
 using SearchResultPtr = std::shared_ptr<const sim::SearchResult>;
 
-// What has happened since the last news.
+// SearchNews is what has happened since the last news.
 struct SearchNews {
   std::vector<SearchPoint> points;
   sim::SearchProgress progress;  // the newest

@@ -1,4 +1,4 @@
-// What a search is asked: each dimension fixed, listed or open; and what counts as a result.
+// The input of a search: each dimension fixed, listed or open; and what counts as a result.
 #pragma once
 
 #include <QLabel>
@@ -20,11 +20,12 @@ class SpacePane : public QWidget {
 
  public:
   explicit SpacePane(QWidget* parent = nullptr);
-  // What the scenario itself says; what was typed is forgotten.
+  // show_scenario() shows what the scenario itself says; what was typed is forgotten.
   void show_scenario(const sim::SearchSpecification& specification);
-  // What "open" means, once it is known.
+  // show_values() shows what "open" means, once it is known.
   void show_values(const std::vector<std::vector<std::string>>& values);
-  // What was changed against the scenario, as "search.key=value", and what of it was emptied.
+  // overrides() are changes against the scenario, as "search.key=value"; unset() are keys that were
+  // emptied.
   std::vector<std::string> overrides() const;
   std::vector<std::string> unset() const;
   // Sets a field as if it were typed; an empty text opens it. Only known keys.

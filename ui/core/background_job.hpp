@@ -16,7 +16,7 @@ class BackgroundJob : public QObject {
   Q_OBJECT
 
  public:
-  // What the window does with the result, on its own thread.
+  // Answer is what the window does with the result, on its own thread.
   using Answer = std::function<void()>;
   // Runs on the job's thread. May throw: sim::Stopped is silence, other errors come by `failed`.
   using Work = std::function<Answer(const sim::Control&)>;

@@ -30,7 +30,7 @@ QStringList software_of(const sim::Report& report);
 // "+6.8 %", of a share "+1.2 points", or empty where there is no change worth a digit.
 QString change_text(const Figure& now, const Figure& before);
 
-// What a part of the step is: of sim::breakdown_fields[part].
+// part_definition() says what a part of the step is: sim::breakdown_fields[part].
 QString part_definition(std::size_t part);
 
 // "fits", "may not fit" or "does not fit".

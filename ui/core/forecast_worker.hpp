@@ -12,8 +12,9 @@
 namespace ui {
 
 // One request is in work and at most one waits: a newer one takes the place of the waiting one.
-// What has been in work for long is stopped for the newer one; what ends soon is let end, so that
-// a slider in motion shows pictures. Signals come on the thread that the worker was made on.
+// Work that has been going on for long is stopped for the newer request; work that ends soon may
+// end, so that a slider in motion shows pictures. Signals come on the thread that the worker was
+// made on.
 class ForecastWorker : public QObject {
   Q_OBJECT
 

@@ -1,4 +1,4 @@
-// What a forecast is for the window: the request, and everything that the views draw of it.
+// A forecast for the window: the request, and everything that the views draw of it.
 #pragma once
 
 #include <cstdint>

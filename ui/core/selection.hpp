@@ -1,4 +1,4 @@
-// What is selected: one selection for all panes.
+// The selection: one for all panes.
 #pragma once
 
 #include <QMetaType>
@@ -13,7 +13,7 @@ struct OperatorAt {
   bool operator==(const OperatorAt&) const = default;
 };
 
-// Of the step, in picoseconds.
+// TimeArea is an area of the step, in picoseconds.
 struct TimeArea {
   std::int64_t begin = 0, end = 0;
   bool operator==(const TimeArea&) const = default;

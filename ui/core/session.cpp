@@ -94,7 +94,7 @@ void Session::take(const ResultPtr& result) {
   const bool first = std::exchange(pin_first_, false);
   const bool had_problems = !problems_.empty();
   problems_.clear();
-  // What was selected may not be there any more.
+  // The selected operator may not be there any more.
   const std::size_t tracks = result->forecast.timeline.tracks.size();
   if (selection_.op &&
       (selection_.op->track >= tracks ||

@@ -21,7 +21,7 @@ namespace ui {
 using Knob = std::pair<std::string, std::string>;
 using Knobs = std::vector<Knob>;  // in the order in which they were first set
 
-// What was measured of the scenario, where it is a published row.
+// Measured is what was measured of the scenario, where it is a published row.
 struct Measured {
   std::string source;
   double seconds = 0;        // 0: no time
@@ -41,7 +41,7 @@ class Session : public QObject {
   // baseline; then `knobs` are set, if any.
   void open_text(const QString& path, std::string yaml, Knobs knobs = {});
 
-  // Of the scenario that was opened last; opening one takes it away.
+  // set_measured() is for the scenario that was opened last; opening one takes it away.
   void set_measured(Measured measured) { measured_ = std::move(measured); }
   const std::optional<Measured>& measured() const { return measured_; }
 
@@ -65,7 +65,8 @@ class Session : public QObject {
   const ResultPtr& baseline() const { return baseline_; }
   void pin_baseline();
   void clear_baseline();
-  // What is wrong with the newest request: then result() is an older one. Empty: nothing.
+  // problems() is what is wrong with the newest request: then result() is an older one. Empty:
+  // nothing.
   const std::vector<sim::Problem>& problems() const { return problems_; }
   bool computing() const { return asked_ != answered_; }
 

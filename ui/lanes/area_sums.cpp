@@ -8,7 +8,7 @@ namespace {
 
 using Sums = std::map<std::pair<std::string, sim::Pass>, NameSum>;
 
-// By (index of the name, pass) first: names are few, operators many.
+// add_strip() sums by (index of the name, pass) first: names are few, operators many.
 void add_strip(const sim::Program& program, const Strip& strip, std::int64_t from, std::int64_t to,
                Sums& sums) {
   constexpr std::size_t passes = sim::words_of(sim::Pass{}).size();

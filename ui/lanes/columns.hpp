@@ -1,4 +1,4 @@
-// What each column of pixels of a lane shows: the class that takes most of its time. Pure: no Qt.
+// Columns of pixels of a lane: each shows the class that takes most of its time. Pure: no Qt.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the colours of the timeline mean: those that the newest forecast has.
+// The meaning of the colours of the timeline: those that the newest forecast has.
 #pragma once
 
 #include <QWidget>

@@ -1,4 +1,4 @@
-// What is selected: one operator, or the sums by name over an area of the timeline.
+// Details of the selection: one operator, or the sums by name over an area of the timeline.
 #pragma once
 
 #include <QLabel>

@@ -75,7 +75,7 @@ Headline::Cell Headline::add_cell(double size, bool bold) {
   return cell;
 }
 
-// Of a published row: what was measured, and how far off the forecast is.
+// show_measured() is for a published row: what was measured, and how far off the forecast is.
 void Headline::show_measured() {
   const std::optional<Measured>& measured = session_.measured();
   measured_.box->setVisible(measured.has_value());

@@ -1,4 +1,4 @@
-// What is wrong with the scenario: line, column, and where a name was near, the fix as a button.
+// Problems of the scenario: line, column, and where a name was near, the fix as a button.
 #pragma once
 
 #include <QWidget>

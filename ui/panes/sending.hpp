@@ -1,4 +1,4 @@
-// What a rank of the selected stage sends over time, by kind of communication.
+// Traffic that a rank of the selected stage sends over time, by kind of communication.
 #pragma once
 
 #include <QWidget>

@@ -1,4 +1,4 @@
-// What the forecast rests on: what is not validated, notes, parameter sets and their sources.
+// The grounds of a forecast: what is not validated, notes, parameter sets and their sources.
 #pragma once
 
 #include <QTextBrowser>

@@ -1,4 +1,5 @@
-// Counters over time, stacked: of each column of pixels the instant at which their sum is highest.
+// Counters over time, stacked: each column of pixels shows the instant at which their sum is
+// highest.
 #pragma once
 
 #include <QColor>
@@ -29,7 +30,7 @@ struct StackedChart {
 
 // The highest sum of all values at one instant, in the series' unit.
 std::int64_t highest(const sim::CounterSeries& series);
-// Which values are ever above 0.
+// used_values() are those that are ever above 0.
 std::vector<std::size_t> used_values(const sim::CounterSeries& series);
 
 }  // namespace ui

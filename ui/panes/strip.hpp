@@ -1,4 +1,4 @@
-// Where the time of a GPU goes: the parts of the step as one bar, above that of the baseline.
+// The time of a GPU: the parts of the step as one bar, above that of the baseline.
 #pragma once
 
 #include <QWidget>

@@ -1,4 +1,5 @@
-// What would shorten the step most: resources made infinitely fast, and parameters a little better.
+// Changes that would shorten the step most: resources made infinitely fast, and parameters a little
+// better.
 #pragma once
 
 #include <QTimer>

@@ -14,7 +14,7 @@
 
 namespace ui {
 
-// Where the rows are on the widget: time to the right, the rows from the top.
+// Canvas is where the rows are on the widget: time to the right, the rows from the top.
 struct Canvas {
   QRect area;         // of the rows, without the gutter
   TimeWindow window;  // that is visible
@@ -30,7 +30,7 @@ struct Canvas {
   bool shows(const Row& row) const {
     return y_of(row) < area.bottom() && y_of(row) + row.height > part(row.pinned).top();
   }
-  // Where rows that are pinned, or are not, may be drawn.
+  // part() is where rows that are pinned, or are not, may be drawn.
   QRect part(bool of_pinned) const {
     return of_pinned ? QRect{area.left(), area.top(), area.width(), pinned}
                      : area.adjusted(0, pinned, 0, 0);

@@ -1,4 +1,4 @@
-// What mouse and wheel mean on rows of a timeline; and the labels beside the rows.
+// The meaning of mouse and wheel on rows of a timeline; and the labels beside the rows.
 #pragma once
 
 #include <QPainter>

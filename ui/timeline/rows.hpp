@@ -1,4 +1,4 @@
-// Which lanes are shown where: the rows of the timeline view.
+// The rows of the timeline view: which lanes are shown where.
 #pragma once
 
 #include <QRegularExpression>
@@ -21,7 +21,7 @@ struct Row {
   bool pinned = false;               // above the others, and does not scroll
 };
 
-// Which lanes are shown, and how.
+// LaneChoice says which lanes are shown, and how.
 struct LaneChoice {
   std::set<int> expanded;     // stages with a row per stream
   std::set<int> pinned;       // stages that stay in sight

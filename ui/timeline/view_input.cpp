@@ -1,4 +1,4 @@
-// What mouse, wheel and keys do in the timeline.
+// Mouse, wheel and keys in the timeline.
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>

@@ -34,7 +34,7 @@ std::vector<std::vector<std::uint32_t>> neighbours_of(const sim::TopologyGraph& 
   return near;
 }
 
-// From the GPUs to the part of the highest level; empty: there is no way.
+// way_to_core() leads from the GPUs to the part of the highest level; empty: there is no way.
 std::vector<std::uint32_t> way_to_core(const sim::TopologyGraph& graph) {
   const auto level = [&](std::uint32_t a, std::uint32_t b) {
     return graph.parts[a].level < graph.parts[b].level;

@@ -1,4 +1,4 @@
-// What the links of a forecast's cluster carry, tier by tier. Pure: no Qt.
+// Loads on the links of a forecast's cluster, tier by tier. Pure: no Qt.
 #pragma once
 
 #include <cstddef>

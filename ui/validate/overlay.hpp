@@ -14,7 +14,7 @@ namespace ui {
 
 using RecordPtr = std::shared_ptr<const sim::Record>;
 
-// An operator of one side: of the forecast (0) or of the run (1).
+// An operator of one side: the forecast (0) or the run (1).
 struct OverlayAt {
   std::size_t pair = 0;  // of Overlay::shown
   int side = 0;

@@ -22,7 +22,7 @@ QString time_text(double seconds) {
   return QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)));
 }
 
-// Of the session's forecast, on any thread: results are immutable.
+// The record of the session's forecast, made on any thread: results are immutable.
 RecordPtr record_of(const Result& result) {
   return std::make_shared<const sim::Record>(sim::make_record(
       *result.forecast.plan, result.forecast.timeline, sim::origin_of(result.scenario)));

@@ -53,7 +53,7 @@ class OverlayPane : public QWidget {
 
   Session& session_;
   RunFile run_;
-  RecordPtr forecast_;  // null: of the session
+  RecordPtr forecast_;  // null: that of the session
   QString run_name_, forecast_name_, problem_;
   OverlayPtr overlay_;
   OperatorTable operators_;

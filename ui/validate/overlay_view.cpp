@@ -55,7 +55,7 @@ OverlayView::OverlayView(QWidget* parent) : QWidget{parent} {
 void OverlayView::set_overlay(OverlayPtr overlay) {
   overlay_ = std::move(overlay);
   selected_.reset();
-  // Of a trace every kernel is shown, overlapping ones in lanes of their own.
+  // A trace shows every kernel, overlapping ones in lanes of their own.
   open_.assign(overlay_ ? overlay_->shown : 0, overlay_ && overlay_->traced);
   remake_rows();
   align_steps();

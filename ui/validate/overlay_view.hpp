@@ -1,4 +1,4 @@
-// Two timelines on one axis: of each rank the forecast above the run, scrolled together.
+// Two timelines on one axis: for each rank the forecast above the run, scrolled together.
 #pragma once
 
 #include <QWidget>

@@ -82,7 +82,7 @@ void RowDetails::show_row(const RowTable& table, std::size_t place) {
   text += list_of(tr("Assumed of this row"), row.assumptions);
   text += list_of(tr("Assumed of the set"), set.assumptions);
   text_->setHtml(text);
-  // What cannot be simulated is no scenario.
+  // A row that cannot be simulated is no scenario.
   const RowState state = state_of(table.result(place));
   open_->setEnabled(state == RowState::timed || state == RowState::memory_only);
 }

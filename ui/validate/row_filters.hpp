@@ -1,4 +1,4 @@
-// What of the published rows is shown.
+// Filters of the published rows that are shown.
 #pragma once
 
 #include <QComboBox>

@@ -24,7 +24,7 @@ struct RowAt {
 
 // The sets below `folder` (validation/published). Throws InputError.
 std::vector<sim::MeasuredSet> load_sets(const std::string& folder);
-// Of all sets, in their order.
+// rows_of() has the rows of all sets, in their order.
 std::vector<RowAt> rows_of(const std::vector<sim::MeasuredSet>& sets);
 
 class RowJob : public QObject {

@@ -26,7 +26,7 @@ QString measured_text(const sim::MeasuredRow& row) {
   return row.outcome == sim::Outcome::out_of_memory ? QStringLiteral("out of memory") : QString{};
 }
 
-// What there is to say of a row beside its times.
+// note_of() is what there is to say of a row beside its times.
 QString note_of(const sim::RowResult& result) {
   if (!result.row.unreadable.empty())
     return RowTable::tr("unreadable: %1").arg(to_qstring(result.row.unreadable));
@@ -222,7 +222,8 @@ sim::SetScore FilteredRows::score(sim::RowUse use) const {
   for (const std::size_t place : places()) {
     const RowResultPtr& result = table_.result(place);
     if (!result || result->row.use != use) continue;
-    // What score() looks at, without the cells of the row. It scores what is called held-out.
+    // `light` has what score() looks at, without the cells of the row. score() scores what is
+    // called held-out.
     sim::RowResult& light = results.emplace_back();
     light.row.use = sim::RowUse::score;
     light.row.outcome = result->row.outcome;

@@ -31,7 +31,7 @@ class RowTable : public QAbstractTableModel {
     note,
     column_count
   };
-  // Of data(): what sorting goes by.
+  // sort_role, for data(): what sorting goes by.
   static constexpr int sort_role = Qt::UserRole;
 
   explicit RowTable(QObject* parent = nullptr);
@@ -79,8 +79,8 @@ class FilteredRows : public QSortFilterProxyModel {
   bool accepts(std::size_t place) const;
   // In the order of the table.
   std::vector<std::size_t> places() const;
-  // Of the accepted rows of a use that have been forecast, as `stepcast validate` scores a set:
-  // it scores the held-out rows, and the calibration rows are never among them.
+  // score() is of the accepted rows of a use that have been forecast, as `stepcast validate` scores
+  // a set: it scores the held-out rows, and the calibration rows are never among them.
   sim::SetScore score(sim::RowUse use) const;
   QString csv() const;
 

@@ -6,7 +6,7 @@
 
 namespace ui {
 
-// By the ending of `path`. Returns what went wrong; empty: nothing.
+// write_view() goes by the ending of `path`. Returns what went wrong; empty: nothing.
 QString write_view(QWidget& view, const QString& path);
 
 }  // namespace ui

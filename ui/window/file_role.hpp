@@ -1,4 +1,4 @@
-// What the window does with a file that is opened or dropped.
+// The role of a file that is opened or dropped: what the window does with it.
 #pragma once
 
 #include <QString>
@@ -22,7 +22,7 @@ struct OpenedFile {
   std::string what{};  // of another file: what it is, and what it is good for
 };
 
-// By its content. Throws std::runtime_error where it cannot be read.
+// role_of() goes by the content of the file. Throws std::runtime_error where it cannot be read.
 OpenedFile role_of(const QString& path);
 
 }  // namespace ui

@@ -16,7 +16,7 @@ namespace {
 constexpr int pause_ms = 200;  // of typing, before the file is read again
 constexpr int most_gpus = 1 << 20, most_tokens = 1 << 24, most_batch = 1 << 20;
 
-// Of files whose framework leaves batch and format to the program.
+// asks_for_batch() holds for files whose framework leaves batch and format to the program.
 bool asks_for_batch(sim::JobKind kind) {
   return kind == sim::JobKind::deepspeed || kind == sim::JobKind::accelerate ||
          kind == sim::JobKind::automodel;

@@ -39,8 +39,8 @@ class MainWindow : public QMainWindow {
   ChoosePane& choose() { return *choose_; }
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
-  // By what they are: a scenario; a record or traces, one per rank; a job of a training framework,
-  // which is imported. A problem is shown.
+  // open_files() goes by what they are: a scenario; a record or traces, one per rank; a job of a
+  // training framework, which is imported. A problem is shown.
   void open_files(const QStringList& paths);
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }

@@ -1,4 +1,4 @@
-// What the window shows as JSON, for tests that compare it with the command line.
+// The state of the window as JSON, for tests that compare it with the command line.
 #pragma once
 
 #include <QByteArray>

@@ -127,8 +127,8 @@ class AutomodelReader {
                                true});
   }
 
-  // Of dense models (_transformers/kernel_patches.py: DEFAULT_ATTN_IMPLEMENTATION in a container
-  // with flash-attn, _apply_preload_overrides, _patch_liger_kernel; auto_model.py,
+  // Kernels of dense models (_transformers/kernel_patches.py: DEFAULT_ATTN_IMPLEMENTATION in a
+  // container with flash-attn, _apply_preload_overrides, _patch_liger_kernel; auto_model.py,
   // use_liger_kernel): FlashAttention-2, but scaled_dot_product_attention over context ranks;
   // transformers' own classes (force_hf) with Liger's kernels on unsplit tensors.
   void transformers_kernels() {

@@ -110,8 +110,9 @@ std::string layout_text(const ValueReader& layout) {
   return text;
 }
 
-// What an object stands for: an enumeration of Megatron-LM, as to_yaml() writes its number
-// (megatron/core/transformer/enums.py at d98e8a64). Another one gives a value that is not known.
+// read_made() reads an object that stands for an enumeration of Megatron-LM, as to_yaml() writes
+// its number (megatron/core/transformer/enums.py at d98e8a64). Another one gives a value that is
+// not known.
 template <class T>
 void read_made(const ValueReader& value, const char* place, Setting<T>& into) {
   const ObjectReader object = value.object();
@@ -216,7 +217,7 @@ void fill_provider(const ObjectReader& root, MegatronConfig& config) {
     read_setting(tokenizer->object(), "vocab_size", config.vocab_size);
 }
 
-// Of multi-token prediction, the layers of a depth.
+// read_depths() reads the layers of a depth of multi-token prediction.
 void read_depths(const MegatronConfig& config, const SettingProblems& problems,
                  TransformerShape& shape) {
   if (shape.mtp_layers == 0) return;
@@ -230,7 +231,7 @@ void read_depths(const MegatronConfig& config, const SettingProblems& problems,
     problems.problem(config.mtp_layers, "{} (model.mtp_hybrid_override_pattern)", problem);
 }
 
-// What a recipe changes of a model that is known by its name.
+// change_model() makes the changes of a recipe to a model that is known by its name.
 void change_model(const SettingProblems& problems, MegatronConfig& config, ImportRequest& request) {
   namespace limits = transformer_limits;
   if (!request.model) return;
@@ -251,8 +252,8 @@ void change_model(const SettingProblems& problems, MegatronConfig& config, Impor
   config.hybrid_layer_pattern = config.hybrid_override_pattern = Text{};
 }
 
-// Of the section optimizer: what Megatron-LM's flags say, too (recipes/utils/optimizer_utils.py at
-// 067f987d).
+// read_optimizer() reads from the section optimizer what Megatron-LM's flags say, too
+// (recipes/utils/optimizer_utils.py at 067f987d).
 void read_optimizer(const ObjectReader& root, MegatronConfig& config) {
   read_format(root, "main_grads_dtype", config.main_gradients);
   read_format(root, "main_params_dtype", config.main_parameters);
@@ -404,7 +405,7 @@ void read_quant_recipe(const ObjectReader& root, MegatronConfig& config) {
   }
 }
 
-// What was read beside Megatron-LM's configuration.
+// add_read() adds what was read beside Megatron-LM's configuration.
 void add_read(const Layout& adapters, const Imported& read, Imported& result) {
   result.layout.lora_rank = adapters.lora_rank;
   result.layout.lora_modules = adapters.lora_modules;
@@ -425,7 +426,7 @@ void take_recipe_model(const ObjectReader& root, ImportRequest& request, Megatro
   change_model(SettingProblems{root}, config, request);
 }
 
-// Of a file, or of what a recipe in Python makes.
+// import_settings() is for a file, or for what a recipe in Python makes.
 template <class File>
 Imported import_settings(const File& file, const ImportRequest& asked) {
   constexpr bool recipe = std::is_same_v<File, EvaluatedPython>;

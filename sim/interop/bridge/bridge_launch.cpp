@@ -44,7 +44,7 @@ constexpr std::array field_flags{
     FieldFlag{"nccl_ub", "", "ddp.nccl_ub"},
 };
 
-// Those that change nothing of a step, or choose the recipe.
+// other_flags change nothing of a step, or choose the recipe.
 constexpr std::array<std::string_view, 76> other_flags{"recipe",
                                                        "nodes",
                                                        "gpus_per_node",

@@ -29,7 +29,8 @@ std::span<const std::string_view> config_container_sections();
 // The lines of a file that start a recipe, in order.
 std::vector<BridgeLaunch> bridge_launches(const Launch& launch);
 
-// That of `recipe`, or the only one. Throws InputError, at `file`, with their names.
+// chosen_launch() is that of `recipe`, or the only one. Throws InputError, at `file`, with their
+// names.
 BridgeLaunch chosen_launch(const std::vector<BridgeLaunch>& launches, const std::string& file,
                            const std::string& recipe);
 
@@ -37,7 +38,7 @@ BridgeLaunch chosen_launch(const std::vector<BridgeLaunch>& launches, const std:
 // it; empty: none.
 std::string source_of_recipe(const std::string& file, const std::string& recipe);
 
-// What to give where that source is not at hand.
+// missing_source_text() says what to give where that source is not at hand.
 std::string missing_source_text(const BridgeLaunch& launch);
 
 }  // namespace sim

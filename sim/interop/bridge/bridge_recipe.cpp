@@ -16,7 +16,7 @@
 namespace sim {
 namespace {
 
-// What stands in the place of Megatron-Bridge's own functions, whose files need not be there.
+// Python that stands for Megatron-Bridge's own functions, whose files need not be there.
 constexpr std::string_view prelude = R"(
 def _pretrain_common():
     cfg = pretrain_common()

@@ -10,19 +10,19 @@
 
 namespace sim {
 
-// Of what load_quantization_recipe() gives in the place of Megatron-Bridge's: an object of this
-// class, with the path of the file.
+// The class of the object that load_quantization_recipe() gives in the place of Megatron-Bridge's,
+// with the path of the file.
 inline constexpr std::string_view recipe_file_class = "QuantizationRecipeFile";
 
 // The recipe `name` of a file with that text; empty: the only one that it has. Throws InputError
 // that lists them.
 std::string recipe_name(std::string_view text, const std::string& file, const std::string& name);
 
-// Those of a file; none where it is not read.
+// recipe_names() are the recipes of a file; none where it is not read.
 std::vector<std::string> recipe_names(const std::string& path);
 
-// What a recipe makes, as python_recipe.hpp says. `from_files`: with what it imports from beside
-// the file.
+// evaluate_recipe() is what a recipe makes, as python_recipe.hpp says. `from_files`: with what it
+// imports from beside the file.
 EvaluatedPython evaluate_recipe(std::string_view text, const std::string& file,
                                 const std::string& name, bool from_files);
 
@@ -33,8 +33,8 @@ int gpus_of_recipe(std::string_view name);
 // say one that is known.
 std::string model_of_recipe(std::string_view name);
 
-// What it takes over from Megatron-Bridge's common settings, and from helpers that are not read,
-// where it does not set it.
+// read_recipe() fills in what the recipe takes over from Megatron-Bridge's common settings, and
+// from helpers that are not read, where it does not set it.
 void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& result);
 
 // Products in the format of a recipe ("mxfp8", "nvfp4"), said at `place`. Returns the setting of
@@ -42,7 +42,7 @@ void read_recipe(const ObjectReader& root, MegatronConfig& config, Imported& res
 Flag& multiply_as(std::string_view recipe, const std::optional<ValueReader>& place,
                   MegatronConfig& config);
 
-// `recipe`: of evaluate_recipe().
+// `recipe`: the result of evaluate_recipe().
 Imported import_bridge_recipe(const EvaluatedPython& recipe, const std::string& name,
                               const ImportRequest& request);
 

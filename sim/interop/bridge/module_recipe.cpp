@@ -75,7 +75,7 @@ class ModulesReader {
           fmt::format("the format {} is no TEQuantizationParams of Transformer Engine, "
                       "and is not modelled",
                       name));
-    // What evaluation does no step of training does.
+    // No step of training does what evaluation does.
     if (const auto evaluation = config.find("evaluation_recipe"))
       if (evaluation->is_object()) evaluation->object().ignore_unknown();
     const std::optional<ValueReader> training = config.find("training_recipe");

@@ -1,4 +1,4 @@
-// What a job of Megatron-LM says of experts and latent attention, as shape and layout. Defaults:
+// Experts and latent attention of a job of Megatron-LM, as shape and layout. Defaults:
 // megatron/training/arguments.py, _add_moe_args and _add_mla_args (commit 000c4ac2).
 #include "sim/interop/megatron/megatron_config.hpp"
 #include "sim/interop/megatron/megatron_experts.hpp"

@@ -1,4 +1,4 @@
-// Which linears multiply in which format, where a recipe says it by the names of modules.
+// Formats of linears where a recipe says them by the names of modules.
 //
 // Names: those of PyTorch's named_modules() of GPTModel and HybridModel, which Megatron-LM matches
 // (core/models/gpt/gpt_model.py, finish_init; at d98e8a64). Layers are numbered within a stage.
@@ -64,14 +64,14 @@ std::string_view megatron_name(LinearModule module) {
   return "";
 }
 
-// What a module multiplies in.
-// Otherwise what is wrong has been told.
+// can_be_built() holds unless a problem of the shape has been told.
 bool can_be_built(const TransformerShape& shape) {
   return shape.layers > 0 && shape.hidden > 0 && shape.heads > 0 && shape.kv_heads > 0 &&
          shape.heads % shape.kv_heads == 0 && hybrid_problem(shape).empty() &&
          mtp_problem(shape).empty() && experts_problem(shape).empty();
 }
 
+// Chosen is what a module multiplies in.
 struct Chosen {
   DType format = DType::bf16;
   std::optional<EightBit> software{};  // of 8 bits
@@ -147,7 +147,7 @@ class FormatReader {
     return a.format == b.format && a.software == b.software;
   }
 
-  // Of multi-token prediction: the layers' formats, or 16 bits for all of it.
+  // depths() reads multi-token prediction: the layers' formats, or 16 bits for all of it.
   void depths(const Block& output) {
     bool all_plain = true, as_layers = true;
     std::string odd;

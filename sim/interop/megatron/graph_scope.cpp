@@ -1,4 +1,5 @@
-// What CUDA graphs capture (Megatron-LM, --cuda-graph-scope; later --cuda-graph-modules).
+// The parts of a step that CUDA graphs capture (Megatron-LM, --cuda-graph-scope; later
+// --cuda-graph-modules).
 #include <fmt/format.h>
 
 #include <algorithm>

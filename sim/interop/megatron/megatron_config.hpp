@@ -443,7 +443,7 @@ void for_each_setting(Config& c, Visit visit) {
   for_each_storage_setting(c, visit);
 }
 
-// What a target cannot say: collected, then thrown together.
+// Refusals are what a target cannot say: collected, then thrown together.
 using Refusals = std::vector<std::string>;
 
 MegatronConfig megatron_from_scenario(const Scenario& scenario, Refusals& refusals,
@@ -514,10 +514,11 @@ void read_pipeline(const MegatronConfig& config, const MegatronRules& rules,
 void read_module_formats(const MegatronConfig& config, const SettingProblems& problems,
                          Imported& result);
 
-// What of a layout's formats by module a recipe says; without matchers: nothing.
+// module_recipe_of() is the part of a layout's formats by module that a recipe says; without
+// matchers: nothing.
 ModuleRecipe module_recipe_of(const Layout& layout, const Execution& runs);
 
-// Those that only models with experts or latent attention have.
+// Settings that only models with experts or latent attention have.
 // REQUIRES: the layers, heads, positions and the MLP of `shape` are read.
 void read_experts_of_model(const MegatronConfig& config, const SettingProblems& problems,
                            TransformerShape& shape);

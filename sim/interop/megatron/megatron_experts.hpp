@@ -20,8 +20,8 @@ struct ExpertLayers {
   std::vector<bool> pattern;
   std::string problem;  // what is wrong with the text, or nothing
 };
-// What a number N takes: flags of layers without attention or with a window leave out every N-th
-// one (--linear-attention-freq, --window-attn-skip-freq).
+// OfEvery is what a number N takes: flags of layers without attention or with a window leave out
+// every N-th one (--linear-attention-freq, --window-attn-skip-freq).
 enum class OfEvery : std::uint8_t { first, all_but_last };
 ExpertLayers parse_expert_layers(std::string_view text, std::int64_t layers,
                                  OfEvery taken = OfEvery::first);

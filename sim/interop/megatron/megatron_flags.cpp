@@ -31,8 +31,8 @@ void read_graphs(const ObjectReader& root, Imported& result) {
   read_graph_scope(root, {"--cuda-graph-scope", "--cuda-graph-modules"}, result);
 }
 
-// What ms-swift takes where nothing is said (swift/megatron/argument/megatron_args.py, commit
-// 00840e65), as far as a model file does not say it.
+// Defaults of ms-swift (swift/megatron/argument/megatron_args.py, commit 00840e65), as far as a
+// model file does not say them.
 void defaults_of_swift(const ObjectReader& root, MegatronConfig& config, Imported& result) {
   constexpr std::array own{"--max-length", "--dataset", "--torch-dtype", "--train-type",
                            "--tuner-type"};
@@ -177,7 +177,7 @@ MegatronConfig read_megatron_flags(const ObjectReader& root, const ImportRequest
     read_setting(root, "--virtual-pipeline-model-parallel-size", config.virtual_stages);
   static_cast<void>(root.has("--virtual-pipeline-model-parallel-size"));
   read_recipe_file(root, config);
-  // What the settings asked for is known; the tables have the rest.
+  // From here on it is known which settings were asked for; the tables have the rest.
   defaults_of_swift(root, config, result);
   vocabulary_as_padded(root, config, result);
   vocabulary_of_tokenizer(root, request, config, result);

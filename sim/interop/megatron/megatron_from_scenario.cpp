@@ -51,7 +51,7 @@ class Writer {
     notes_.push_back({key, fmt::format(text, std::forward<Parts>(parts)...)});
   }
 
-  // What a scenario of Megatron-LM's kernels may say otherwise, and flags can.
+  // kernels() writes what a scenario of Megatron-LM's kernels may say otherwise, and flags can say.
   void kernels() {
     Framework left = scenario_.framework;
     const LossForm loss = left.loss;
@@ -112,7 +112,8 @@ class Writer {
     if (shape_.mtp_sixteen_bits) config_.mtp_in_bf16 = true;
   }
 
-  // What newer families have besides, for which the importer of Megatron-LM's files has no flags.
+  // newer_kind() refuses what newer families have besides: the importer of Megatron-LM's files has
+  // no flags for it.
   void newer_kind() {
     const auto has = [&](bool it, std::string_view what) {
       if (it) refuse("the model {}: {}", shape_.name, what);

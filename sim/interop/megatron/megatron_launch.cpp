@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t most_gpus = 1 << 20;
 
-// What the file says, in words; the count is 0 where it says nothing.
+// Said is what the file says, in words; the count is 0 where it says nothing.
 struct Said {
   std::int64_t gpus = 0;
   std::string how;

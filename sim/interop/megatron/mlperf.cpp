@@ -2,7 +2,7 @@
 // Hydra file makes a configuration of NeMo. Read are the language models: llama31_405b and
 // llama31_8b (MODEL_SIZE), llama2_70b_lora (TP, CP, MBS), gpt3.
 //
-// What the variables mean, and what holds without them: mlcommons/training_results_v4.1 at
+// The meaning of the variables, and what holds without them: mlcommons/training_results_v4.1 at
 // b87b9e39, v5.0 at 0fdc28f0, v5.1 at 441d65f4, NVIDIA/benchmarks/*/implementations/*:
 // conf/custom.yaml and pretrain.py, conf/megatron_gpt_custom.yaml,
 // conf/megatron_gpt_peft_tuning_config.yaml and train.py. Buckets: NVIDIA/NeMo,
@@ -344,7 +344,7 @@ class MlperfReader {
 struct System {
   std::string_view word, cluster;
 };
-// What the names of the files call the machines. The first that fits counts.
+// The machines that words in the names of the files stand for. The first that fits counts.
 constexpr std::array systems{System{"DGXA100", "dgx-a100-80"}, System{"H100", "dgx-h100"},
                              System{"H200", "dgx-h200"},       System{"GB200", "gb200-nvl72"},
                              System{"GB300", "gb300-nvl72"},   System{"B200", "dgx-b200"},

@@ -1,4 +1,4 @@
-// What reading and writing torchtitan's TOML share.
+// Parts that reading and writing torchtitan's TOML share.
 //
 // Source: pytorch/torchtitan, torchtitan/config/job_config.py (commits 000204a4 and 6404b932, v0.1
 // to v0.2), distributed/pipeline_parallel.py (commit 02ef790c). TOML ended with commit 9810191b
@@ -24,12 +24,12 @@ std::optional<TorchtitanFlavor> torchtitan_flavor(const TransformerShape& shape)
 std::string torchtitan_flavors();  // for messages
 bool is_torchtitan_model(std::string_view model);
 
-// What no setting has: told, refused or without an effect.
+// judge_torchtitan_keys() is for keys that no setting has: told, refused or without an effect.
 void judge_torchtitan_keys(const ObjectReader& root, Imported& result);
 
 // [float8], behind the rest of the layout and the framework: what torchao's recipe changes of them.
 void read_float8(const ObjectReader& root, Imported& into);
-// Of the name of a recipe of torchao; nothing: there is none of that name.
+// torchao_software() is the software of a recipe of torchao; nothing: there is none of that name.
 std::optional<EightBit> torchao_software(std::string_view recipe);
 // REQUIRES: one of torchao's.
 std::string_view torchao_recipe(EightBit software);

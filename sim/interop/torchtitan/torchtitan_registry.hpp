@@ -15,7 +15,7 @@ bool is_torchtitan_registry(std::string_view text);
 // configuration. Throws InputError that lists them.
 std::string registry_function(const Document& file, const std::string& name);
 
-// What the reader of the sections asks of a configuration in Python, where it says it otherwise.
+// RegistryModel is what a configuration in Python says in other places than the sections.
 struct RegistryModel {
   std::string model;  // "deepseek_v3"
   Text flavor;

@@ -20,7 +20,7 @@ class AccelerateReader {
     return job_.engine == TrainerEngine::deepspeed ? deepspeed() : torch();
   }
 
-  // For a trainer that says the rest.
+  // read_beside() is for a trainer that says the rest.
   AccelerateJob read_beside(Imported& result) {
     AccelerateJob made;
     if (read_job()) {
@@ -230,7 +230,7 @@ class AccelerateReader {
     judge_keys(found, known_keys("accelerate", "deepspeed"), "deepspeed_config.", result_);
   }
 
-  // What DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.
+  // inline_json() is what DeepSpeedPlugin makes of the fields; the default of zero_stage is 2.
   std::string inline_json(const ObjectReader& from) {
     const SettingProblems problems{root_};
     Whole stage, steps;

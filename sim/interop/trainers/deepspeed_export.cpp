@@ -216,7 +216,7 @@ class DeepSpeedWriter {
     if (layout_.zero_stage < 3 && sizes.first != sizes.others)
       note("layout.first_bucket", "DeepSpeed's buckets are all of one size");
     const bool shards = layout_.zero_stage > 0 || takes_bf16_optimizer(layout_);
-    // Of a stage 0 that is none the key is read, whatever it says.
+    // A stage 0 whose optimizer shards all the same has the key read, whatever it says.
     const bool made_one = layout_.zero_stage == 0 && shards && layout_.replicas() > 1;
     if (made_one || (shards && layout_.zero_stage < 3 && layout_.overlap_parameters))
       note("layout.overlap.parameters",

@@ -89,7 +89,7 @@ class DeepSpeedReader {
     refuse_own_experts();
   }
 
-  // Those of Megatron-DeepSpeed, which are 1 in a model without.
+  // refuse_own_experts() is for those of Megatron-DeepSpeed, which are 1 in a model without.
   void refuse_own_experts() {
     if (config_.num_experts.value_or(1) > 1)
       config_.num_experts.place->problem(
@@ -170,7 +170,7 @@ class DeepSpeedReader {
     if (open_format_) missing_.add("--precision bf16", "the format, bf16 or fp16");
   }
 
-  // For a job that is not read further: known keys are not unknown.
+  // mark_settings() is for a job that is not read further: known keys are not unknown.
   void mark_settings() {
     for (const char* key :
          {"communication_data_type", "data_types", "zero_optimization", "optimizer"})
@@ -209,7 +209,7 @@ class DeepSpeedReader {
     if (request_.precision) take_precision(*request_.precision);
   }
 
-  // What the file leaves open; it may not say otherwise.
+  // take_precision() fills in what the file leaves open; the file may not say otherwise.
   void take_precision(DType asked) {
     const bool said = config_.bf16.value_or(false) || config_.fp16.value_or(false);
     for (const auto& [type, flag] :

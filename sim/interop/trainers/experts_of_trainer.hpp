@@ -8,7 +8,8 @@ namespace sim {
 // The framework of `result`, whose shape is set, where that has experts.
 void set_transformers_experts(Imported& result);
 
-// Of the linears with adapters those that the model has beside routed experts, or of these.
+// keep_adapters_of_model() keeps adapters of linears that the model has beside routed experts, or
+// in these.
 void keep_adapters_of_model(Imported& result);
 
 }  // namespace sim

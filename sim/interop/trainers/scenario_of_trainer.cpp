@@ -202,7 +202,7 @@ class TrainerScenario : private SettingProblems {
            fmt::format("{}: gathers are modelled one layer ahead, as with BACKWARD_PRE", prefetch));
   }
 
-  // What is gathered at a time.
+  // units() checks which modules are gathered at a time.
   void units() {
     const std::string wrap = upper(job_.fsdp.wrap.value_or("NO_WRAP"));
     if (wrap == "TRANSFORMER_BASED_WRAP") return;

@@ -1,5 +1,6 @@
 // Arguments of trainers that wrap Accelerate: TRL and transformers (TrainingArguments), axolotl.
-// Of their hundreds the ones are read that choose the parallelism, the batch and the formats.
+// They have hundreds of arguments; those are read that choose the parallelism, the batch and the
+// formats.
 //
 // Names: huggingface/transformers src/transformers/training_args.py (commit fd798335), fsdp,
 // fsdp_config, deepspeed, optim; axolotl-ai-cloud/axolotl src/axolotl/utils/schemas/config.py

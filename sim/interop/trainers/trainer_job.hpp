@@ -77,25 +77,26 @@ void take_optimizer(const TrainerJob& job, Layout& layout);
 void read_trainer_pipeline(const TrainerJob& job, const SettingProblems& problems,
                            Imported& result);
 
-// What the job knows beside a DeepSpeed file.
+// request_of_trainer() adds what the job knows beside a DeepSpeed file.
 ImportRequest request_of_trainer(const TrainerJob& job, const ImportRequest& request,
                                  const ObjectReader& root, Imported& result);
 // A file of DeepSpeed that `from` names. `folder`: where files may be read; empty: nowhere.
 Imported import_deepspeed_file(const Text& name, const std::string& folder,
                                const ImportRequest& request);
 
-// What torch.compile fuses of the layers: what stands between products and attention.
+// fuse_layers() sets what torch.compile fuses of the layers: what stands between products and
+// attention.
 void fuse_layers(Framework& framework);
 // The same, with a note: no such job was compared with a measurement.
 void compile_layers(Framework& framework, std::vector<Note>& notes);
 // Liger's kernels in a framework's place.
 void run_with_liger(const LigerKernels& liger, Framework& framework);
-// Which of them the file asks for.
+// read_liger() are the kernels of Liger that the file asks for.
 LigerKernels read_liger(const ObjectReader& root);
 
 // Low-rank adapters.
 void read_peft_of_trainer(const ObjectReader& root, TrainerJob& job, Imported& result);
-// What a file of `accelerate config` says, for a trainer that it starts.
+// AccelerateJob is what a file of `accelerate config` says, for a trainer that it starts.
 struct AccelerateJob {
   TrainerJob job;
   Text deepspeed_file;

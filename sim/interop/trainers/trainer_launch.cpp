@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a line starts, and where its parts begin.
+// TrainerWords is what a line starts, and where its parts begin.
 struct TrainerWords {
   const LaunchedProgram* program = nullptr;
   std::optional<std::size_t> accelerate;  // behind "accelerate launch"
@@ -97,7 +97,8 @@ std::string shipped_by_trl(const std::string& name) {
   return {};
 }
 
-// Where a flag of accelerate launch stands in its file; empty: it says nothing of a step.
+// place_of() is where a flag of accelerate launch stands in its file; empty: it says nothing of a
+// step.
 std::string place_of(const std::string& name) {
   constexpr std::array<std::string_view, 9> top{
       "num_processes", "num_machines", "mixed_precision", "dynamo_backend", "distributed_type",
@@ -114,7 +115,7 @@ std::string place_of(const std::string& name) {
   return {};
 }
 
-// What the flags say, as changes of the file.
+// accelerate_changes() are the flags as changes of the file.
 std::vector<Change> accelerate_changes(const LaunchLine& line) {
   std::vector<Change> changes;
   for (const LineFlag& flag : line.flags) {

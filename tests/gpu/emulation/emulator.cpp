@@ -104,7 +104,7 @@ struct Current {
   Fiber* fiber = nullptr;
   Order order = Order::ascending;
 };
-// What a kernel asks for without being handed it, like the special registers of a GPU.
+// current() is what a kernel asks for without being handed it, like the special registers of a GPU.
 Current& current() {
   thread_local Current state;
   return state;

@@ -52,7 +52,7 @@ std::byte* shared_memory();
 int lane();
 void block_barrier();
 
-// What all lanes of the warp brought to an operation, by lane.
+// WarpView is what all lanes of the warp brought to an operation, by lane.
 struct WarpView {
   const std::byte* slots = nullptr;
   static constexpr std::size_t slot_bytes = 64;

@@ -48,7 +48,7 @@ namespace {
 
 constexpr std::uint64_t mark = 0x616c676f;  // of algorithms of this library
 
-// What the device is busy with it beside the loops.
+// time_of() is how long the device is busy with the algorithm, besides the loops.
 std::int64_t time_of(int algorithm) {
   const std::lock_guard lock{fakes::product_mutex};
   if (!fakes::product_time) return 0;

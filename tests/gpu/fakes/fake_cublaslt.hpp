@@ -1,4 +1,4 @@
-// What tests ask the fake of cuBLASLt about.
+// Questions of tests to the fake of cuBLASLt.
 #pragma once
 
 #include <cstdint>

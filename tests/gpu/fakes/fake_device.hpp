@@ -84,7 +84,7 @@ Device& current_device();
 inline constexpr int devices = 32;
 Device& device_at(int index);
 
-// What a thread captures, if anything.
+// Capture is what a thread captures, if anything.
 struct Capture {
   // Per captured stream; recordings are replaced by fresh ones at each launch.
   std::map<CUstream_st*, std::vector<Item>> items;

@@ -56,7 +56,7 @@ struct Meeting {
 using MeetingPoint = std::array<int, 3>;
 enum Way : int { message_connects, collective_connects, collective_captured };
 
-// What the members of a communicator share.
+// Shared is what the members of a communicator share.
 struct Shared {
   std::mutex mutex;
   int ranks = 0;
@@ -211,7 +211,7 @@ struct FakeCommunicator {
 namespace fakes {
 namespace {
 
-// Of one operation, once per run of it.
+// Attempt is one operation, once per run of it.
 struct Attempt {
   bool began = false;
   std::uint64_t number = 0;
@@ -290,7 +290,7 @@ class Inside {
   FakeCommunicator& communicator_;
 };
 
-// What NCCL's calls wait for while the device runs on.
+// wait_beside_device() is for what NCCL's calls wait for while the device runs on.
 template <class Done>
 void wait_beside_device(FakeCommunicator& mine, Done done) {
   while (!done()) {
@@ -516,7 +516,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUni
   return ncclSuccess;
 }
 
-// What is grouped matters to sends and receives only: all else happens one after another here.
+// Groups matter to sends and receives only: all else happens one after another here.
 ncclResult_t ncclGroupStart() {
   ++fakes::group().depth;
   return ncclSuccess;

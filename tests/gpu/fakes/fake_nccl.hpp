@@ -1,4 +1,4 @@
-// What tests ask the fake of NCCL about.
+// Questions of tests to the fake of NCCL.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct NcclFault {
 };
 void set_nccl_fault(const NcclFault& fault);
 
-// What the engine did that NCCL does not take, once; empty: nothing.
+// nccl_misuse() is what the engine did that NCCL does not take, once; empty: nothing.
 std::string nccl_misuse();
 
 }  // namespace fakes

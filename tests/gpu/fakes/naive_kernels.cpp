@@ -18,8 +18,8 @@ std::uint64_t type_of(const First& first, const Others&...) {
   return 0;
 }
 
-// Of a host's function, one that puts it on its stream, the last argument. What returns something
-// (the size of a workspace) is called at once.
+// Late turns a host's function into one that puts it on its stream, the last argument. A function
+// that returns something (the size of a workspace) is called at once.
 template <auto kernel>
 struct Late;
 template <class Result, class... Parameters, Result (*kernel)(Parameters...)>

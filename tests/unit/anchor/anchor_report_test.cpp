@@ -31,7 +31,7 @@ std::string scenario(int nodes, const std::string& cluster = "dgx-h100") {
                    ", sequence_length: 4096, global_batch: " + std::to_string(32 * nodes) + "}\n");
 }
 
-// What the step takes where everything is slower by these factors.
+// truth() is the time of the step where everything is slower by these factors.
 Duration truth(const std::string& path, const std::string& factors) {
   return forecast(load_scenario(path, {"simulation.time_factors=" + factors})).report.step_time;
 }

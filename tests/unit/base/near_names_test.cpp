@@ -28,7 +28,7 @@ TEST_CASE("a message names three choices at most, never all", "[near_names]") {
   CHECK(choices_text("xyz", keys) ==
         "allowed: tensor_parallel, pipeline_parallel, data_parallel and 4 more");
   CHECK(choices_text("xyz", {"ring", "tree"}) == "allowed: ring, tree");
-  // What engineers call them.
+  // Short names that engineers use.
   CHECK(choices_text("tp", keys) == "did you mean 'tensor_parallel'?");
   CHECK(choices_text("gbs", keys) == "did you mean 'global_batch'?");
   CHECK(choices_text("ep", keys) ==

@@ -17,7 +17,7 @@ TEST_CASE("a draw depends on seed, stream and index alone", "[random]") {
   CHECK(sim::uniform(1, 2, 3) != sim::uniform(1, 3, 2));
 }
 
-// Of n draws the mean of a uniform lies within 1/2 +- 5/sqrt(12 n), its variance near 1/12; of a
+// The mean of n draws of a uniform lies within 1/2 +- 5/sqrt(12 n), its variance near 1/12; of a
 // standard normal 0 +- 5/sqrt(n) and 1 +- 5 sqrt(2/n). The seeds are fixed, so this never flickers.
 TEST_CASE("uniform and normal draws have their mean and variance", "[random]") {
   constexpr int n = 100'000;

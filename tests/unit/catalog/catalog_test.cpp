@@ -24,7 +24,8 @@ namespace {
 
 const std::string root = test::source_dir();
 
-// Of cluster and device files: names, texts, lists, and what no forecast reads.
+// is_no_knob() holds in cluster and device files for names, texts, lists, and what no forecast
+// reads.
 bool is_no_knob(const std::string& path) {
   static const std::set<std::string> ends{".name",
                                           ".aliases",

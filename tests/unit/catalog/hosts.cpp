@@ -72,7 +72,7 @@ std::string with_model_key(std::string yaml, const std::string& key, const std::
   return yaml.insert(open + 1, leaf + ": " + value + ", ");
 }
 
-// What `read` asks for below `prefix` of the catalogue, and what is wrong.
+// observed() is what `read` asks for below `prefix` of the catalogue, and what is wrong.
 template <class Read>
 Answer observed(const std::string& prefix, Read read) {
   Answer answer;
@@ -155,7 +155,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-// What no shipped cluster has.
+// Parts of cluster files that no shipped cluster has.
 const std::string device_line = "name: c\ndevice: " + root + "/topologies/devices/h100_sxm.yaml\n";
 const std::string rest_of_node =
     "  pcie: {generation: 5, switches: 2, latency: 500 ns}\n"

@@ -60,7 +60,7 @@ TEST_CASE("the current value of a key is what the file says, or its default", "[
                       "'layout.tensor_parallel'?");
 }
 
-// What a window does: it shows a value, and writes it back unchanged.
+// A window does so: it shows a value, and writes it back unchanged.
 TEST_CASE("setting a key to its current value changes nothing", "[catalog]") {
   const Scenario scenario = shipped("mixtral-8x7b-64-h100");
   int set = 0;

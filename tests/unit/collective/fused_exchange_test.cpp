@@ -114,7 +114,7 @@ TEST_CASE("on one node a fused exchange sends a token once to each rank", "[coll
   const auto cost = [&](int sms) {
     return collective_cost(cluster, shape, request_of(64_MiB, Carrier::hybridep, sms), {});
   };
-  // Of 64 experts a token misses the 8 of a rank with C(56, 8) / C(64, 8).
+  // A token with 64 experts misses the 8 of a rank with C(56, 8) / C(64, 8).
   double missed = 1;
   for (int i = 0; i < 8; ++i)
     missed *= (56.0 - i) / (64.0 - i);

@@ -155,7 +155,7 @@ TEST_CASE("flows are the channels that pass a NIC", "[collective]") {
   };
   CHECK_THAT(flows_on_nic(8, Algorithm::ring), WithinRel(2.0, 1e-3));
   CHECK_THAT(flows_on_nic(1, Algorithm::ring), WithinRel(1.0, 1e-3));
-  // Of two nodes each is the root of one tree and the leaf of the other: half of the channels send
+  // Each of two nodes is the root of one tree and the leaf of the other: half of the channels send
   // up, half down.
   CHECK_THAT(flows_on_nic(8, Algorithm::tree), WithinRel(2.0, 1e-3));
   CHECK_THAT(flows_on_nic(1, Algorithm::tree), WithinRel(1.0, 1e-3));

@@ -76,7 +76,7 @@ TEST_CASE("curves between nodes follow the network, those within a node do not",
       ratios(load("dgx-h100", 4), changed("dgx-h100", 4, {{"node.nics.bandwidth", "x0.5"}}));
   CHECK(first == 1);
   CHECK(last == 1);
-  // What the device has besides its links does not touch them either.
+  // Traits of the device besides its links do not touch them either.
   const auto [low, high] =
       ratios(load("dgx-h100", 4), changed("dgx-h100", 4, {}, {{"memory_bandwidth", "x0.5"}}));
   CHECK(low == 1);

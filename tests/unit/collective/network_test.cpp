@@ -1,4 +1,4 @@
-// What a network and NCCL's tuning for it make of a collective: crossings, channels, tuners.
+// Collectives on a network with NCCL's tuning for it: crossings, channels, tuners.
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -108,7 +108,7 @@ TEST_CASE("conditions are followed as far as the text goes", "[config]") {
   CHECK(layers("LAYERS=3\nif (( LAYERS > 2 )); then ((LAYERS = LAYERS * 2)); fi") ==
         "--num-layers 6");
   CHECK(layers("use() {\n  LAYERS=$1\n}\nuse 7") == "--num-layers 7");
-  // What only the machine knows: by its name, or by that of the variable it hangs on.
+  // Only the machine knows these: by name, or by the name of the variable that they hang on.
   CHECK(layers("if [ -f a.txt ]; then LAYERS=3; fi") == "--num-layers $LAYERS");
   CHECK(layers("LAYERS=$(wc -l < a)") == "--num-layers $LAYERS");
   const std::string sized = "SIZE=$1\nif [ $SIZE = a ]; then LAYERS=3; fi";

@@ -12,7 +12,7 @@ sim::EvaluatedPython evaluated(std::string_view text, const std::string& name,
   return {text, "a.py", name, rules};
 }
 
-// What cfg.x is after `lines`.
+// x_after() is cfg.x after `lines`.
 std::string x_after(const std::string& lines) {
   const sim::EvaluatedPython document = evaluated("def a():\n  cfg = base()\n" + lines, "a");
   const sim::ObjectReader a = document.root_object();
@@ -77,7 +77,7 @@ TEST_CASE("Python: a configuration is what a function makes", "[config]") {
   CHECK(model.integer("tokens", {0, 100'000}) == 14336);
   CHECK(model.list("modules").size() == 2);
   CHECK(model.text("dtype") == "torch.bfloat16");
-  // What a condition that is not known decides is not known.
+  // A value that an unknown condition decides is unknown.
   CHECK_FALSE(model.has("layers"));
   CHECK(first.object("_unknown").text("model.layers") == "if cfg.model.unheard_of:");
   const sim::ObjectReader overlap = first.object("overlap");

@@ -1,4 +1,4 @@
-// What the YAML door lets in and what not.
+// YAML that is let in, and YAML that is not.
 #include <sstream>
 #include <string>
 

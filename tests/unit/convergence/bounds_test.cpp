@@ -1,4 +1,4 @@
-// What theory says, as text.
+// Bounds of the theory, as text.
 #include "sim/convergence/bounds.hpp"
 
 #include <nlohmann/json.hpp>

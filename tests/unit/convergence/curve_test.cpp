@@ -35,7 +35,7 @@ TEST_CASE("a window of one is the curve itself, and too short a curve has no val
 
 TEST_CASE("the average is narrower at the beginning") {
   const std::vector<double> losses{6, 0, 3, 3, 3};
-  // Of 1, of 3 and of 5 values.
+  // Means of 1, of 3 and of 5 values.
   CHECK(smoothed(losses, 5) == std::vector<double>{6, 3, 3});
 }
 

@@ -1,4 +1,4 @@
-// What is printed of a result.
+// Printed tables of a result.
 #include "sim/convergence/tables.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What ranks send, against the sizes of sim/plan/rules/compression.md.
+// Bytes that ranks send, against the sizes of sim/plan/rules/compression.md.
 #include "sim/convergence/traffic.hpp"
 
 #include "sim/scenario/scenario.hpp"

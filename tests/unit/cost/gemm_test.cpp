@@ -152,7 +152,7 @@ TEST_CASE("results that experts' products add to stand behind them", "[cost]") {
   };
   CHECK_THAT(seconds_with(2), WithinRel(beside(77.45536e-6), 1e-6));
   CHECK_THAT(seconds_with(8), WithinRel(beside(76.8e-6) + 2.62144e-6, 1e-6));
-  // Of one product they go beside it.
+  // The results of a single product go beside it.
   kernel.batch = 1;
   kernel.m = 1280;
   kernel.bytes = Bytes{(1280 * 10000 + 256 * 10000) * 2 + 1280 * 256 * 2};

@@ -48,7 +48,7 @@ struct TemporaryFile {
   void write(const std::string& text) const { std::ofstream{path, std::ios::binary} << text; }
 };
 
-// What an InputError says, without the place.
+// problem_of() is what an InputError says, without the place.
 template <class Call>
 std::string problem_of(Call call) {
   try {

@@ -1,4 +1,4 @@
-// What CUDA graphs capture of a step.
+// The parts of a step that CUDA graphs capture.
 #include "sim/engine/graph_scope.hpp"
 
 #include <map>

@@ -54,7 +54,7 @@ class HandProgram {
 
   Program program;
   DType dtype = DType::bf16;  // of products
-  // Of the operators added from now on.
+  // action and subject are those of the operators added from now on.
   Action action = Action::forward;
   std::uint32_t subject = Program::no_subject;
 

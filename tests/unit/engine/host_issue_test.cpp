@@ -1,4 +1,4 @@
-// What the host needs for the parts of a cut GEMM.
+// The host's time for the parts of a cut GEMM.
 #include "sim/engine/host_issue.hpp"
 
 #include "sim/engine/cost_table.hpp"

@@ -26,7 +26,7 @@ bool shared(const System& system, LinkKind kind, const Cluster& cluster) {
 
 TEST_CASE("a link belongs to the only channel that uses it", "[engine]") {
   const Cluster cluster = load_cluster("dgx-a100-80", 4);
-  // Of two nodes' tensor groups each NIC carries a ring, and one of each GPU beside it.
+  // With the tensor groups of two nodes each NIC carries a ring, and one of each GPU beside it.
   System both = wire(two_reductions(16, 2), cluster, {});
   find_own_links(both);
   CHECK(shared(both, LinkKind::nic, cluster));

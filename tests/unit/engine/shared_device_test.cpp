@@ -39,7 +39,7 @@ sources: [test]
 
 constexpr Bytes gradients = 4_MiB;
 
-// Of one operator alone.
+// Alone is one operator alone.
 struct Alone {
   explicit Alone(const Cluster& at, const Plan& plan) : cluster{at}, program{plan.programs[0]} {}
   Duration kernel(OpId op) const {

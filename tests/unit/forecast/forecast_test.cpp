@@ -43,7 +43,7 @@ TEST_CASE("what-ifs are asked for, the largest gain first, on any number of thre
 }
 
 TEST_CASE("what-ifs tell groups within layers apart, as the breakdown does", "[forecast]") {
-  // Of expert ranks alone; and of all, where tensor ranks share an expert's features.
+  // Gains of expert ranks alone; and of all, where tensor ranks share an expert's features.
   const auto gains = [](const std::vector<std::string>& overrides) {
     const Scenario scenario = load_scenario("scenarios/mixtral-8x7b-64-h100.yaml", overrides);
     const Report report = forecast(scenario, {.what_if = true}).report;

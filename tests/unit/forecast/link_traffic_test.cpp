@@ -1,4 +1,4 @@
-// What each link carries, out of a folded timeline: as in one that was not folded.
+// Traffic of each link, out of a folded timeline: as in one that was not folded.
 #include "sim/engine/link_traffic.hpp"
 
 #include <map>
@@ -55,7 +55,7 @@ TEST_CASE("who uses a link: roles, how many communicators, and the ranks of the 
   std::uint32_t used = 0;
   for (std::uint32_t link = 0; link < scenario.cluster.links_per_node(); ++link) {
     const std::vector<LinkUser> users = traffic.users({link});
-    // What carries bytes is used by somebody.
+    // A link that carries bytes is used by somebody.
     if (traffic.load({link})) CHECK_FALSE(users.empty());
     for (const LinkUser& user : users) {
       ++used;

@@ -56,7 +56,7 @@ TEST_CASE("a worker of several GPUs sends as much as one of one", "[forecast]") 
     return bytes;
   };
   CHECK(sent(eight) == Approx(sent(one)).epsilon(1e-5));
-  // Of eight times fewer workers.
+  // The exchange of eight times fewer workers.
   CHECK(to_seconds(exchange_of(eight)) < 0.2 * to_seconds(exchange_of(one)));
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("fast links and servers leave workers of a node their own pace, slow l
   const ServerRun& bound = *report.servers;
   CHECK(to_seconds(bound.step) == Approx(bytes / rate).epsilon(0.1));
   CHECK(bound.busiest_share > 0.9);
-  // Of the whole step, in which the exchange is not in the timeline.
+  // Shares of the whole step, in which the exchange is not in the timeline.
   const StepShares& of = report.shares;
   CHECK(of.data > 0.5);
   CHECK(of.products + of.memory_kernels + of.host + of.tensor + of.data + of.pipeline == Approx(1));

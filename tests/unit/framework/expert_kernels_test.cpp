@@ -1,5 +1,5 @@
-// What Megatron-LM's experts launch between their grouped products, counted again tensor by tensor:
-// a 16-bit value is an element, an fp32 value two, a byte of a mask a half.
+// Kernels that Megatron-LM's experts launch between their grouped products, counted again tensor by
+// tensor: a 16-bit value is an element, an fp32 value two, a byte of a mask a half.
 #include "sim/framework/expert_kernels.hpp"
 
 #include "sim/model/expert_bias.hpp"

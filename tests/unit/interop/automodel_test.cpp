@@ -232,7 +232,7 @@ TEST_CASE("adapters of Automodel's experts are one for each", "[interop]") {
   const auto adapters = [](const std::string& modules) {
     return mixture("", "", "peft: {dim: 16, " + modules + "}\n").layout;
   };
-  // Of the mixture there is no MLP beside the experts.
+  // The mixture has no MLP beside the experts.
   const Layout proj = adapters("target_modules: '*_proj'");
   CHECK(proj.lora_modules == std::vector{LoraModule::linear_qkv, LoraModule::linear_proj});
   CHECK(proj.expert_adapters == ExpertAdapters::none);

@@ -187,7 +187,7 @@ TEST_CASE("DeepSpeed: nothing that changes a step is ignored", "[interop]") {
  "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 2}})");
         }) == Lines{"2:61: bf16.bf16_master_weights_and_grads: master weights in 16 bits are not "
                     "modelled"});
-  // What is switched off is off.
+  // A section that is switched off is off.
   const Imported off = import(job(R"("amp": {"enabled": false, "opt_level": "O1"},
     "flops_profiler": {"enabled": false}, "comms_logger": {"enabled": true})"));
   CHECK(off.ignored == Lines{"flops_profiler", "amp"});

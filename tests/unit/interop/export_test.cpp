@@ -1,4 +1,4 @@
-// What is written for each framework, and what is refused.
+// Exports for each framework, and what they refuse.
 #include "sim/base/input_error.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
@@ -177,7 +177,7 @@ TEST_CASE("runs of a pipeline are torchtitan's local batches, and nobody else's"
               {"layout.pipeline_parallel=2", "layout.pipeline_runs=2",
                "layout.overlap.pipeline=false", "layout.reshard_after_forward=false"});
   CHECK(scenario.layout.run_batches() == 2);
-  // What the export reads back is checked there.
+  // The export reads its own file back and checks it.
   const Exported out = export_scenario(scenario, Target::torchtitan, "");
   CHECK(has(out.text, "local_batch_size = 2\n"));
   CHECK(has(out.text, "global_batch_size = 16\n"));

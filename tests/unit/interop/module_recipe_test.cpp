@@ -126,7 +126,7 @@ TEST_CASE("a container's recipe is read, and written again", "[interop]") {
   CHECK(job.layout.bf16_modules == Modules{LinearModule::qkv});
   CHECK(job.layout.fp8_modules.empty());
   CHECK(from_yaml(container("  quant_recipe: null\n", fp8), 8).layout.bf16_modules.empty());
-  // Of a model that is not whole what lacks is told.
+  // The missing part of a model that is not whole is told.
   std::string broken = container(with_recipe(R"({config_key: wide, pattern: "*"})", wide()), fp8);
   broken.replace(broken.find("num_layers"), 10, "numlayers");
   CHECK_FALSE(problems([&] { return from_yaml(broken, 8); }).empty());

@@ -1,6 +1,6 @@
-// What is written is read back as the scenario it was: the shipped ones, and random ones. That the
-// file agrees with its scenario but for the notes is checked by export_scenario() itself, which
-// throws std::logic_error; here is what the notes may be, and that the check can fail.
+// An exported file is read back as the scenario that it was: the shipped ones, and random ones.
+// That the file agrees with its scenario but for the notes is checked by export_scenario() itself,
+// which throws std::logic_error; here is what the notes may be, and that the check can fail.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

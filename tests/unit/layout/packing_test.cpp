@@ -177,7 +177,7 @@ TEST_CASE("lognormal lengths have the mean that was asked for", "[layout][packin
   CHECK(loads.cut == 0);
   CHECK(loads.real_share() > 0.98);
   CHECK(loads.sequences == Approx(loads.real_tokens / 300).epsilon(0.005));
-  // Of ln l with deviation d, E[l^2] / E[l] is the mean times exp(d^2).
+  // Where ln l has deviation d, E[l^2] / E[l] is the mean times exp(d^2).
   CHECK(loads.real_attended == Approx(300 * std::exp(0.25)).epsilon(0.02));
   CHECK(loads.tokens == 4096);
 }

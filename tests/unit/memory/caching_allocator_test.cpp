@@ -64,7 +64,7 @@ TEST_CASE("a block is split when enough remains, and joins its free neighbours a
 }
 
 TEST_CASE("what is free in pieces does not serve a larger request", "[plan]") {
-  // Of a segment of 100 MiB a block of 40 stays: its other 60 are no place for 70.
+  // A block of 40 of a segment of 100 MiB stays: its other 60 are no place for 70.
   const std::vector<Buffer> buffers = {buffer(100 * mib), buffer(40 * mib), buffer(70 * mib)};
   const std::vector<Step> steps = {{{0}, {0}}, {{1}, {}}, {{2}, {2}}, {{}, {1}}};
   const CachedMemory memory = replay(buffers, steps);
@@ -121,7 +121,7 @@ TEST_CASE("the host waits for the device before segments are returned", "[plan]"
 
 TEST_CASE("retries are those of the last step", "[plan]") {
   BlockPool pool{Bytes{100 * mib}, SegmentForm::fixed};
-  // What one stream has left is no place for another.
+  // Memory that one stream has left is no place for another.
   pool.give(pool.take(Bytes{60 * mib}, 0));
   CHECK(pool.most().retries == 0);
   pool.give(pool.take(Bytes{60 * mib}, 1));
@@ -226,7 +226,7 @@ TEST_CASE("what grows returns its free pieces, and takes them again", "[plan]") 
   const auto first = pool.take(Bytes{60 * mib});
   pool.take(Bytes{20 * mib});
   pool.give(first);
-  // Of another stream: 60 MiB of the first are returned for it.
+  // Another stream asks: 60 MiB of the first are returned for it.
   pool.take(Bytes{60 * mib}, 1);
   CHECK(pool.most().reserved.count() == 80 * mib);
   CHECK(pool.most().kept.count() == 80 * mib);

@@ -292,7 +292,7 @@ TEST_CASE("the kernels of scans compute what their tables say", "[model]") {
   CHECK(net.model_flops.count() == 4 * 8 * 16 * 16);
 }
 
-// Of one chunk of twice the tokens half as many states of chunks are written.
+// A chunk of twice the tokens writes half as many states of chunks.
 TEST_CASE("longer chunks move fewer states and compute more scores", "[model]") {
   TransformerShape shape = llama(1, 64, 4, 2, 128);
   const auto scan = [&](std::int64_t chunk) {

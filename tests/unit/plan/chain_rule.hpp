@@ -177,7 +177,7 @@ class Interpreter {
   void loss_reduction();
   int chunk_begin(int chunk) const;
   Content at_boundary(bool receives) const;
-  // What becomes of gradients (chain_rule_gradients.cpp).
+  // Operators on gradients (chain_rule_gradients.cpp).
   void reduction(Action action);
   void add_gradient();
   std::vector<int> writers_of_gradients() const;

@@ -29,7 +29,7 @@ void Interpreter::reduction(Action action) {
     if (use.access == Access::free) gradients_[use.buffer.value] = {};
 }
 
-// Of one micro-batch, which lay apart.
+// add_gradient() adds that of one micro-batch, which lay apart.
 void Interpreter::add_gradient() {
   Gradients& own = counted(Role::input);
   REQUIRE(own.written > 0);

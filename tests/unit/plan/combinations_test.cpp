@@ -19,8 +19,8 @@ Model with_depth(const Model& model) {
   return build_transformer(shape);
 }
 
-// Of a mixture of experts over two expert-parallel ranks; `passes`: 0 as they are, 1 shared experts
-// beside the exchange, 2 merged.
+// The layout of a mixture of experts over two expert-parallel ranks; `passes`: 0 as they are, 1
+// shared experts beside the exchange, 2 merged.
 Layout layout_of(int stages, int passes) {
   Layout layout = test::layout_for(1, 2, stages, 4);
   layout.expert_parallel = 2;

@@ -146,7 +146,7 @@ TEST_CASE("Tensor ranks share the heads of a scan, and all of its parameters", "
   CHECK(op_named(half, "delta_norm").tensor_summed == 16);
 }
 
-// Of 16 heads in 4 groups: z, x, B, C and the steps go to the ranks that have the heads, what the
+// With 16 heads in 4 groups: z, x, B, C and the steps go to the ranks that have the heads, what the
 // scan makes comes back. With 8 ranks B and C are sent twice.
 TEST_CASE("Context ranks exchange what a scan reads", "[plan][hybrid]") {
   for (const int c : {2, 4, 8}) {

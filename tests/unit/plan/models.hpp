@@ -9,7 +9,7 @@
 namespace sim::test {
 
 using Ranks = std::vector<std::uint32_t>;
-// Of the group that a rank has in a role, in order; none: it has none.
+// ranks_of() is the group that a rank has in a role, in order; none: it has none.
 Ranks ranks_of(const Plan& plan, std::uint32_t rank, GroupRole role);
 
 struct GptShape {

@@ -56,7 +56,7 @@ TEST_CASE("each micro-batch has the attention of its own sequences", "[plan][pac
   const std::vector<Kernel> forward = attention_of(plan.programs[0], AttentionPart::forward);
   REQUIRE(forward.size() == 4);
   for (std::size_t j = 0; j < forward.size(); ++j) {
-    // Of 1,024 tokens whose sequences have `attended`: half of 1,024 x attended scores, two GEMMs.
+    // Scores of 1,024 tokens whose sequences have `attended`: half of 1,024 x attended, two GEMMs.
     const double attended = plan.loads->waited_for[j].attended;
     const AttentionShape& shape = model.attention;
     const double flops = 4.0 * 1024 * attended / 2 * static_cast<double>(shape.heads) *

@@ -43,7 +43,7 @@ void compress(Dice& dice, Layout& layout) {
     layout.node_ranks = layout.secondary_shard ? 2 : dice.pick({0, 2});
 }
 
-// What may lie on the host in any model.
+// offload() draws what may lie on the host in any model.
 void offload(Dice& dice, Layout& layout) {
   const bool activations = dice.coin(), some = dice.coin();
   if (activations && !splits_backward(layout.schedule) && !layout.cuts_products()) {

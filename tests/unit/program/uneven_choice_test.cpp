@@ -10,8 +10,8 @@ using namespace sim;
 
 namespace {
 
-// Of all sets of `k` experts, each with the product of its weights: the share of tokens that choose
-// each expert, and that choose one of a block which is kept.
+// Counted over all sets of `k` experts, each with the product of its weights: the share of tokens
+// that choose each expert, and that choose one of a block which is kept.
 struct Counted {
   std::vector<double> chosen;
   std::vector<double> blocks;

@@ -34,7 +34,7 @@ TEST_CASE("what waited for an operator left out waits for what that waited for",
   REQUIRE(without.size() == 3);
   REQUIRE(without.dependencies(OpId{1}).size() == 1);
   CHECK(without.dependencies(OpId{1})[0] == a);
-  // What b had waited for, d had waited for, too.
+  // Operators that b had waited for, d had waited for, too.
   REQUIRE(without.dependencies(OpId{2}).size() == 1);
   CHECK(without.dependencies(OpId{2})[0] == a);
 }

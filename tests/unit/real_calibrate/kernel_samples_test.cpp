@@ -1,4 +1,4 @@
-// What stands for the kernels of a program, and the statistics over samples.
+// Samples that stand for the kernels of a program, and the statistics over them.
 #include "real/calibrate/kernel_samples.hpp"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ namespace {
 
 using namespace sim;
 
-// Of an H200, as its driver tells it.
+// The memory of an H200, as its driver tells it.
 constexpr std::int64_t h200_bytes = 143'771LL << 20;
 
 struct Checked {

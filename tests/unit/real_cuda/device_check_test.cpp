@@ -1,4 +1,5 @@
-// What a program says of a GPU or a driver that it was not built for, before it launches anything.
+// Messages of a program about a GPU or a driver that it was not built for, before it launches
+// anything.
 #include "real/cuda/device_check.hpp"
 
 #include "tests/catch.hpp"

@@ -118,7 +118,7 @@ TEST_CASE("a choice is written once and taken by whoever comes later", "[real_cu
                            "played by the CPU, 1 SMs; driver 13000; cuBLASLt 130000; "
                            "forward of a linear with 4 tokens, 4 inputs, 4 outputs") &&
                            Catch::Matchers::EndsWith("algorithm 1, tile 1, stages 1, split-K 1"));
-  // Of another driver it says nothing.
+  // The file says nothing of another driver.
   fakes::set_behaviour({.driver = 13010});
   CHECK(algorithm_of(folder.file()) == 2);
   fakes::set_behaviour({});

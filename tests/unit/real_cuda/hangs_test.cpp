@@ -1,6 +1,6 @@
-// What hangs a GPU's run and no emulation of numbers shows: first use of connections, graphs that
-// outlive what they refer to, kernels that load late, ranks that die at the wrong time. The fakes
-// of the libraries wait where NCCL and CUDA wait.
+// Causes that hang a GPU's run and that no emulation of numbers shows: first use of connections,
+// graphs that outlive what they refer to, kernels that load late, ranks that die at the wrong time.
+// The fakes of the libraries wait where NCCL and CUDA wait.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>

@@ -1,4 +1,4 @@
-// What no backend executes is refused by operator, before anything starts.
+// Operators that no backend executes are refused by name, before anything starts.
 #include <string>
 
 #include "real/engine/bound_program.hpp"

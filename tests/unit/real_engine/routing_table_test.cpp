@@ -12,7 +12,7 @@ Counts list(std::span<const std::int64_t> of) {
   return {of.begin(), of.end()};
 }
 
-// Of 4 tokens and 2 of 4 experts each.
+// A choice of 2 of 4 experts by each of 4 tokens.
 RoutingTable chosen(const RoutingShape& shape) {
   RoutingTable table{shape};
   const std::vector<std::vector<std::int32_t>> experts{{0, 1}, {0, 2}, {1, 0}, {0, 3}};

@@ -1,4 +1,4 @@
-// Of several ways to compute attention an operator takes the first that takes its shape.
+// An operator takes the first of several ways to compute attention that takes its shape.
 #include <array>
 #include <stdexcept>
 

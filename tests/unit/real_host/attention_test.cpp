@@ -39,7 +39,7 @@ struct Reference {
     if (log_sum != nullptr) *log_sum = largest + std::log(total);
     return p;
   }
-  // What a probability is multiplied by before it weighs a value.
+  // factor() is what a probability is multiplied by before it weighs a value.
   double factor(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t key) const {
     const real::kernels::ScoreRules& rules = size.rules;
     if (rules.dropout.probability == 0) return 1;

@@ -104,7 +104,7 @@ TEST_CASE("a matrix of low rank passes through its factors as it is", "[real_hos
 }
 
 TEST_CASE("what signs leave out is sent later", "[real_host]") {
-  // Of one rank: the sums over many steps of what goes in and of what comes out stay close.
+  // One rank: the sums over many steps of what goes in and of what comes out stay close.
   constexpr std::int64_t elements = 100, part = 128;
   kernels::AdamStep step;
   std::vector<float> moment(elements), residual(part * 2), average(part);

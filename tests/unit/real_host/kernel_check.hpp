@@ -1,5 +1,5 @@
-// What the kernel tests share: random tensors, and comparison of a gradient with finite differences
-// of a float64 function written for the test alone.
+// Parts that the kernel tests share: random tensors, and comparison of a gradient with finite
+// differences of a float64 function written for the test alone.
 #pragma once
 
 #include <cmath>

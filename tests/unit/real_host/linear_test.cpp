@@ -103,7 +103,7 @@ TEST_CASE("weight and bias gradients are written first and added to afterwards",
     CHECK(relative_error(weight, dw) < float_error);
     CHECK(relative_error(bias, db) < float_error);
   }
-  // Of experts: scaled, and added to what is there.
+  // The gradient of experts: scaled, and added to what is there.
   Floats scaled = weight;
   real::linear_weight_gradient(c.shape, c.x, c.dy, scaled, {.scale = 0.25F, .accumulate = true});
   for (double& value : dw)

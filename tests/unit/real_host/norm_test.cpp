@@ -32,7 +32,9 @@ Function function_of(int index) {
                     Function::rms_norm}[static_cast<std::size_t>(index)];
 }
 
-// What the norms of the heads do to a [queries | keys | values] matrix.
+// head_reference() is what the norms of the heads do to a [queries
+// keys
+// values] matrix.
 Doubles head_reference(const real::HeadNormShape& shape, Doubles qkv, const Doubles& parameters) {
   const auto d = static_cast<std::size_t>(shape.head_dim);
   const auto width = static_cast<std::size_t>(shape.heads + 2 * shape.kv_heads) * d;

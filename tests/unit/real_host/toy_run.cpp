@@ -122,7 +122,7 @@ sim::Layout toy_layout() {
 
 namespace {
 
-// What the threads of all ranks write, one at a time.
+// Gathered is what the threads of all ranks write, one at a time.
 struct Gathered {
   ToyResult result;
   std::mutex mutex;
@@ -152,7 +152,7 @@ void run_rank(const ToyRun& run, const sim::Model& model, std::size_t index,
     const std::lock_guard lock{gathered.mutex};
     rank.collect(gathered.result);
   } catch (const real::RankFailure&) {
-    // What another rank's failure does to this one.
+    // Another rank's failure ends this one so.
     const std::lock_guard lock{gathered.mutex};
     ++gathered.result.ended_by_others;
   } catch (...) {

@@ -1,4 +1,4 @@
-// What start_collective refuses, word by word.
+// Refusals of start_collective, word by word.
 #include "real/net/collectives.hpp"
 #include "tests/catch.hpp"
 

@@ -45,7 +45,7 @@ std::uint64_t finish(Transport& transport, const CollectiveCall& call) {
   return run->bytes_sent();
 }
 
-// What rank `rank` puts in: integers of 9 bits, so that sums of 17 are exact.
+// operand() is what rank `rank` puts in: integers of 9 bits, so that sums of 17 are exact.
 Floats operand(const Case& c, int rank) {
   const bool is_part = c.kind == Kind::all_gather;
   Floats data(static_cast<std::size_t>(is_part ? c.elements / c.ranks : c.elements));

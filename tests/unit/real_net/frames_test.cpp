@@ -14,7 +14,7 @@ using tcp::FrameKind;
 
 namespace {
 
-// What rank 0 of two says of these bytes of rank 1, while it waits for a message.
+// said_of() is what rank 0 of two says of these bytes of rank 1, while it waits for a message.
 std::string said_of(const std::vector<std::byte>& bytes) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);

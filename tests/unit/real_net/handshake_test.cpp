@@ -1,4 +1,4 @@
-// What a connection proves before it is heard.
+// The proof of a connection before it is heard.
 #include "real/net/handshake.hpp"
 
 #include "tests/catch.hpp"

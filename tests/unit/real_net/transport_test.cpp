@@ -137,7 +137,7 @@ TEST_CASE("an abort reaches every rank with its reason, whomever it waits for", 
     on_world(kind, 4, [&](Transport& transport) {
       const auto rank = static_cast<std::size_t>(transport.rank());
       if (rank == 2) return transport.abort(1, "rank 1 fell over");
-      // Of ranks 0, 1 and 3 none waits for rank 2.
+      // None of ranks 0, 1 and 3 waits for rank 2.
       texts[rank] = failure_of(transport, rank == 0 ? 1 : 0, blamed[rank]);
     });
     for (const std::size_t rank : {0U, 1U, 3U}) {

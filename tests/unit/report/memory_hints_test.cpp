@@ -1,4 +1,4 @@
-// What would make a layout fit, tried.
+// Changes that would make a layout fit, tried.
 #include "sim/report/memory_hints.hpp"
 
 #include <filesystem>

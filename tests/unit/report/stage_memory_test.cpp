@@ -37,7 +37,8 @@ TEST_CASE("what a plan holds is the same, asked of one device or of many", "[sta
       CHECK(held.fits == alone.fits);
       CHECK(held.retries == alone.retries);
       CHECK(held.kept == alone.kept);
-      // What is cached alone is never too much, and what does not fit needs more than there is.
+      // Cached memory alone is never too much, and a program that does not fit needs more than
+      // there is.
       CHECK(held.fits == (held.reserved <= room));
       CHECK(held.reserved <= most);
       retried += alone.retries > 0 ? 1 : 0;

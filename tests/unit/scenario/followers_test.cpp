@@ -1,4 +1,4 @@
-// What follows a knob that is set on top of a scenario file.
+// Values that follow a knob that is set on top of a scenario file.
 #include "sim/scenario/followers.hpp"
 
 #include <filesystem>
@@ -218,7 +218,7 @@ TEST_CASE("twice the rate of an NVLink is twice its usable rate", "[scenario]") 
       shipped("llama-3.1-70b-512-h100", {std::string{"cluster.change.node.nvlink.rate="} + none});
       FAIL("a rate that is none was taken");
     } catch (const InputError& error) {
-      // Of what was set, not of what would follow.
+      // The problems are about what was set, not about what would follow.
       for (const Problem& problem : error.problems())
         CHECK(problem.what.find("'node.nvlink.usable' is changed") == std::string::npos);
     }

@@ -1,5 +1,5 @@
-// What a search proposes under a framework is what that framework runs: each layout is written by
-// its export, and read back.
+// Layouts that a search proposes under a framework run in that framework: each is written by its
+// export, and read back.
 #include "sim/search/framework_space.hpp"
 
 #include <map>
@@ -28,7 +28,7 @@ SearchSpecification search_of(const std::string& framework, const std::string& m
   return load_search(ScenarioSources::of_text(yaml, root + "/s.yaml"));
 }
 
-// Of every so many candidates the layout, exported; how many.
+// exported() exports the layout of every `stride`-th candidate, and counts them.
 int exported(SearchSpecification asked, Target target, std::size_t stride) {
   const Candidates listed = list_candidates(asked);
   int count = 0;

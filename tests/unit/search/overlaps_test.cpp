@@ -1,4 +1,4 @@
-// What kernels lose at least to a collective that must run beside them.
+// The lower bound on what kernels lose to a collective that must run beside them.
 #include "sim/search/overlaps.hpp"
 
 #include "sim/search/search.hpp"

@@ -82,7 +82,8 @@ TEST_CASE("pruning changes no result", "[search]") {
 
 namespace {
 
-// Of all stages: an evaluation looks no further than the first one that needs too much.
+// memory_of() is over all stages: an evaluation looks no further than the first one that needs too
+// much.
 Bytes memory_of(const SearchSpecification& asked, const Candidates& listed, std::uint32_t index) {
   const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, index));
   Bytes most{};
@@ -219,7 +220,7 @@ TEST_CASE("a search that is stopped keeps what it has", "[search]") {
   const SearchResult result = make_result(search, false);
   CHECK(result.counts.open > 0);
   CHECK(search_table(result).find("Stopped early") != std::string::npos);
-  // What is left is no better than it says.
+  // Layouts that are left are no better than the result says.
   Search whole{small_search(spaces[0].first)};
   REQUIRE(run_search(whole, never));
   REQUIRE(result.could_be_faster);

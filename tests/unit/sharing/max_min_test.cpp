@@ -25,7 +25,7 @@ MaxMinProblem problem_of(std::vector<std::int64_t> caps,
   return problem;
 }
 
-// What all users ask of a resource, by `term` of each.
+// asked() is what all users ask of a resource, by `term` of each.
 template <typename Term>
 double asked(const MaxMinProblem& problem, std::size_t resource, const Term& term) {
   double total = 0;

@@ -30,7 +30,7 @@ const std::string dragonfly =
     "  kind: dragonfly\n  groups: 5\n  routers_per_group: 4\n"
     "  global_links_per_router: 2\n  nodes_per_router: 2\n";
 
-// What enters each switch equals what leaves it, but at the ends.
+// check_conserved(): as much enters each switch as leaves it, but at the ends.
 void check_conserved(const Cluster& cluster, const std::vector<Hop>& hops, std::uint32_t from,
                      std::uint32_t to) {
   std::map<std::uint32_t, std::int64_t> balance;

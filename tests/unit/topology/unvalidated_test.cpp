@@ -1,4 +1,4 @@
-// What a machine without a measurement behind it says of itself.
+// The note of a machine without a measurement behind it.
 #include "sim/topology/unvalidated.hpp"
 
 #include <filesystem>

@@ -160,7 +160,7 @@ TEST_CASE("a NIC on the other socket carries what such paths were measured at", 
   const CurveResult apart =
       result_of("r,H200-SXM,2,2,all_reduce,1,400,RoCE on different sockets\n");
   REQUIRE(apart.cluster == "validation/machines/h200-roce-apart.yaml");
-  // Of an all-reduce between two ranks half the bytes pass a rank twice.
+  // Half the bytes of an all-reduce between two ranks pass a rank twice.
   const double rate = 1073741824 / to_seconds(apart.curve.points[1].predicted);
   CHECK_THAT(rate, WithinRel(30.8e9, 0.01));
   CHECK_THAT(rate, WithinRel(31.89e9, 0.04));  // on an H200 server

@@ -1,4 +1,4 @@
-// What measured rows say of the memory forecast's error.
+// The error of the memory forecast by measured rows.
 #include "sim/validation/memory_error_rows.hpp"
 
 #include <limits>
@@ -55,7 +55,7 @@ TEST_CASE("of measured excesses the quantile is that of the values", "[validatio
   CHECK(quantile_within(values, 0) == 0.01);
 }
 
-// Of outcomes alone the distribution is the share of runs that ran, made to rise with their room
+// By outcomes alone the distribution is the share of runs that ran, made to rise with their room
 // (isotonic regression): here 1/2 with rooms of 1 and 2%, 1 from 3% on.
 TEST_CASE("of outcomes the quantile is the room with which that share ran", "[validation]") {
   const std::vector<MemoryExcess> values{failed_with(0.01), ran_with(0.02),  failed_with(-0.5),

@@ -46,7 +46,7 @@ TEST_CASE("what is left is the interval of the steps, and half of what GEMM and 
   for (double& copy : run.copy)
     copy = 1.2;
   CHECK_THAT(take_out_drift(run, calibrated).left, WithinRel(0.1, 1e-9));
-  // Of fewer than five steps the range.
+  // Fewer than five steps have their range.
   StepsBesideReference few = steps_of({1, 1, 1, 1, 1});
   few.steps = {10, 11, 10};
   CHECK_THAT(take_out_drift(few, calibrated).left, WithinRel(0.05, 1e-9));

@@ -99,7 +99,7 @@ TEST_CASE("a base holds for rows that say nothing else", "[validation]") {
   CHECK(run_layout(own).zero_stage == 2);
 }
 
-// What a row and a scenario of a preset have in common, where neither says more.
+// Settings that a row and a scenario of a preset have in common, where neither says more.
 TEST_CASE("a scenario of a preset gets what a row of it gets", "[validation]") {
   for (const Preset& preset : presets()) {
     if (!preset.fills_scenarios()) continue;

@@ -1,4 +1,4 @@
-// What single columns of a table of runs say of the model and of the layout.
+// Single columns of a table of runs, as model and layout.
 #include "sim/memory/memory.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"

@@ -177,7 +177,7 @@ TEST_CASE("NICs of another rate are those of the nearest fabric, changed", "[val
   REQUIRE(machine("H100 PCIe 80GB", "", "100").file == "topologies/h100-pcie.yaml");
   REQUIRE(reason({{"inter_node_gbps_per_gpu", "0"}}) ==
           "inter_node_gbps_per_gpu is 0; allowed: up to 100000");
-  // What is changed is what is simulated.
+  // The changed cell is what is simulated.
   const Scenario changed =
       run_scenario(cells_with({{"inter_node_gbps_per_gpu", "50"}}), sim::test::source_dir());
   const Scenario plain =

@@ -80,7 +80,7 @@ TEST_CASE("the favourite of a forecast costs what the best layout would have sav
   CHECK(score.families[0].favourite == "a");
   CHECK(score.families[0].best == "b");
   CHECK_THAT(score.families[0].favourite_loss, WithinRel(0.2, 1e-9));
-  // Of three pairs one is in the wrong order.
+  // One of three pairs is in the wrong order.
   CHECK_THAT(score.families[0].kendall.value(), WithinRel(1.0 / 3, 1e-9));
   CHECK_THAT(score.families[0].spearman.value(), WithinRel(0.5, 1e-9));
   CHECK_FALSE(score.families[1].kendall);

@@ -228,7 +228,7 @@ TEST_CASE("Links carry what every rank owes the others, however it is simulated"
       sum += static_cast<double>(load.carried.count()) * load.represents;
     return sum;
   };
-  // Of three layers, eight exchanges each, (c - 1) / c of the tensor leaves each of c ranks.
+  // Three layers have eight exchanges each; (c - 1) / c of the tensor leaves each of c ranks.
   const double hops = static_cast<double>(dgx().route({0}, {1}).hops.size());
   const double expected = 3.0 * 8 * (c - 1) * (65536.0 / c * 256 * 2) * hops;
   CHECK_THAT(carried(options), WithinRel(expected, 1e-3));

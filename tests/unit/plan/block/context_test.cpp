@@ -18,7 +18,7 @@ Layout context_layout(int ranks, ContextExchange exchange = ContextExchange::rin
   return test::context_layout(ranks, exchange);
 }
 
-// Of one layer's operators of a kind of action.
+// ops_of() are one layer's operators of a kind of action.
 std::vector<OpId> ops_of(const Program& program, Action action, int layer = 1) {
   std::vector<OpId> found;
   for (std::uint32_t i = 0; i < program.size(); ++i) {
@@ -319,7 +319,7 @@ TEST_CASE("A compiled layer waits for every exchange over context ranks", "[plan
   };
   const Duration hidden = step(ContextForm::eager, false) - step(ContextForm::eager, true);
   const Duration exposed = step(ContextForm::compiled, false) - step(ContextForm::compiled, true);
-  // Of a layer: 2 gathers of 4 slices of 64 Ki x 256 / 4 x 2 x 2 bytes = 16 MiB, 3/4 of which
+  // Each layer: 2 gathers of 4 slices of 64 Ki x 256 / 4 x 2 x 2 bytes = 16 MiB, 3/4 of which
   // arrive, and 4 shifts of 32 MiB, at no more than the 371 GB/s of the links.
   const double slice = 65536.0 / 4 * 256 * 2 * 2;
   const double least = 3 * (2 * 3 * slice + 4 * 2 * slice) / 371e9;

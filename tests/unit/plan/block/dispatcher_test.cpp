@@ -169,8 +169,8 @@ TEST_CASE("merged passes in 8 and 4 bits do the work of others", "[plan][experts
         std::vector<std::string>{"overlap.expert_exchange"});
 }
 
-// Of every exchange between two micro-batches: kernels of another one stand between its issue and
-// the first kernel that waits for it.
+// Every exchange between two micro-batches: kernels of another one stand between its issue and the
+// first kernel that waits for it.
 TEST_CASE("an exchange of a merged pass has kernels of the other micro-batch beside it",
           "[plan][experts]") {
   const Model model = test::mixture(0, 4);

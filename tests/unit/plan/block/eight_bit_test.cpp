@@ -1,4 +1,4 @@
-// What is cast around 8-bit products, and what stays in 16 bits.
+// Casts around 8-bit products, and tensors that stay in 16 bits.
 #include "sim/plan/sharding/eight_bit.hpp"
 
 #include <fmt/format.h>
@@ -207,7 +207,7 @@ TEST_CASE("rescaled gradients are kernels of the plan, and nothing persists of c
     rescaled += program.action[i] == Action::rescale_gradient ? 1 : 0;
     products += program.action[i] == Action::weight_gradient && program.label[i].layer >= 0 ? 1 : 0;
   }
-  // Of every weight, and of what goes back into attention: one of four linears of a layer.
+  // Rescaled are every weight, and what goes back into attention: one of four linears of a layer.
   CHECK(rescaled == products + products / 4);
 }
 
@@ -319,7 +319,7 @@ TEST_CASE("Delayed scaling shares the maxima of all products after every pass of
       CHECK(shared.group == GroupRole::maxima);
       const bool ahead = program.pass[i] == Pass::forward;
       ++(ahead ? forward : backward);
-      // Of the four layers of the rank: three tensors of a product forward, two backward, fp32.
+      // The four layers of the rank have three tensors of a product forward, two backward, fp32.
       CHECK(shared.bytes == Bytes{4 * 4 * (ahead ? 3 : 2) * 4});
     }
     CHECK(forward == 2 * 4);  // chunks x micro-batches

@@ -1,5 +1,5 @@
-// What frameworks do otherwise than Megatron-LM (sim/framework/FRAMEWORKS.md); of gradients
-// gradient_forms_test.cpp.
+// Executions of frameworks that differ from Megatron-LM (sim/framework/FRAMEWORKS.md); those of
+// gradients are in gradient_forms_test.cpp.
 #include <algorithm>
 #include <numeric>
 
@@ -370,7 +370,8 @@ std::vector<OpId> waits_for(const Program& program, Action until) {
   return before;
 }
 
-// What a stream runs behind a wait of the host comes after what it waited for.
+// orders_all(): operators that a stream runs behind a wait of the host come after what it waited
+// for.
 bool orders_all(const Program& program) {
   const HappensBefore order{program};
   for (const HostWait& wait : program.host_waits)
@@ -417,8 +418,8 @@ TEST_CASE("a host waits for messages that nothing overlaps, once per pass", "[pl
   Layout layout = test::layout_for(1, 1, 2, 4);
   layout.overlap_pipeline = false;
   const Program program = program_of(with(&Execution::waits_for_messages), layout);
-  // Of the first stage: before each of its backward passes, behind a message that came, and before
-  // the forward passes that follow one that it sent.
+  // The first stage waits before each of its backward passes, behind a message that came, and
+  // before the forward passes that follow one that it sent.
   CHECK(waits_for(program, Action::receive).size() == 4);
   CHECK(orders_all(program));
   layout.overlap_pipeline = true;

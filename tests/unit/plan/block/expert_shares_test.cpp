@@ -1,4 +1,4 @@
-// What a distribution of tokens over experts comes to: shares of ranks, drops, plans.
+// Effects of a distribution of tokens over experts: shares of ranks, drops, plans.
 #include "sim/plan/sharding/expert_shares.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Layout layout_of(int experts) {
   return layout;
 }
 
-// Of 8 experts, two for each token.
+// Shares of 8 experts, two for each token.
 ExpertShares shares_of(const Layout& layout) {
   return expert_shares(layout, test::mixture(0));
 }

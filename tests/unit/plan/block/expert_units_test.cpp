@@ -68,7 +68,7 @@ int count(const Program& program, const std::string& name, Pass pass, bool colle
   return found;
 }
 
-// Of test::mixture(0): 4 layers, hidden 32, experts of 16 features with three matrices.
+// An expert of test::mixture(0): 4 layers, hidden 32, experts of 16 features with three matrices.
 constexpr std::int64_t of_expert = 3 * 32 * 16;
 
 }  // namespace
@@ -422,7 +422,7 @@ TEST_CASE("experts of a narrower state stand between two linears", "[plan][exper
   const std::int64_t before = build_transformer(shape).parameters();
   shape.experts.latent = 16;
   const Model model = build_transformer(shape);
-  // Of 4 layers: two linears of 32 x 16, and 8 experts whose matrices are half as wide.
+  // Each of 4 layers has two linears of 32 x 16, and 8 experts whose matrices are half as wide.
   CHECK(model.parameters() == before + 4 * (2 * 32 * 16 - 8 * of_expert / 2));
   const Plan plan = make_plan(model, test::layout_for(1, 2, 1, 1));
   check_plan(plan);

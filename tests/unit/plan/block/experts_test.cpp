@@ -133,7 +133,7 @@ TEST_CASE("Random layouts of mixtures give sound plans", "[plan][experts][proper
 
 TEST_CASE("Each rank holds its experts, and optimizer states of its share of them",
           "[plan][experts]") {
-  // Of experts alone: what changes with their number.
+  // The differences are of experts alone: only these change with the expert-parallel ranks.
   const std::int64_t of_expert = 3 * 32 * 16, layers = 4;
   const auto held = [](const Layout& layout, BufferCategory category) {
     return bytes_of_state(make_plan(test::mixture(0), layout).programs[0], category);
@@ -252,7 +252,7 @@ TEST_CASE("A second branch gets the input of the first, and its gradient is adde
           "[plan][experts]") {
   const Plan plan = make_plan(test::mixture(1), expert_layout(1, 4, 1, 4));
   const Program& program = plan.programs[0];
-  // Of the router's tokens: its own gradient and that of the shared expert.
+  // The gradients of the router's tokens: its own, and that of the shared expert.
   CHECK(count(program, "router.add_gradient", Pass::backward, 1) == 2);
   CHECK(count(program, "router.add_gradient", Pass::backward, 0) == 0);  // without experts
   CHECK(count(program, "query_down.add_gradient", Pass::backward, 1) == 1);
@@ -283,7 +283,7 @@ TEST_CASE("Weights of choices go from the router to the experts, and their gradi
   for (const int expert_tensor : {1, 2}) {
     const Plan plan = make_plan(test::mixture(0), expert_layout(2, 2, 1, 2, expert_tensor));
     const Program& program = plan.programs[0];
-    // Of the first micro-batch in layer 1: the buffer in a role of the last operator of a name.
+    // The first micro-batch in layer 1: the buffer in a role of the last operator of a name.
     const auto buffer = [&](const std::string& name, Pass pass, Role role) {
       std::uint32_t found = UINT32_MAX;
       for (std::uint32_t i = 0; i < program.size(); ++i) {

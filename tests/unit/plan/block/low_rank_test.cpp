@@ -209,7 +209,7 @@ TEST_CASE("a recomputation that ends early leaves out what stands behind the las
   };
   Layout layout = lora();
   const std::int64_t all = 8 * layout.micro_batches();
-  // Of the last adapter x A, of the others (x A) B, the scale and the sum as well.
+  // The last adapter computes x A again, the others (x A) B, the scale and the sum as well.
   CHECK(again(layout, false, "mlp_down.adapter") == 4 * all);
   CHECK(again(layout, true, "mlp_down.adapter") == all);
   CHECK(again(layout, true, "mlp_up.adapter") == 4 * all);

@@ -79,7 +79,7 @@ TEST_CASE("the input gradient of a single product is scattered in slices", "[pla
 TEST_CASE("copies and products of a stream follow each other, those of two do not", "[plan]") {
   const Program program = program_with(layout_of(true));
   const HappensBefore order{program};
-  // Of the first gather: pulls and the first product of each slice.
+  // The first gather: pulls and the first product of each slice.
   std::vector<OpId> pulls, products;
   int last_part = -1;
   for (std::uint32_t i = 0; i < program.size() && products.size() < ranks; ++i) {
@@ -103,7 +103,7 @@ TEST_CASE("the first slice for a partner is taken when the second is made, each 
           "[plan]") {
   const Program program = program_with(layout_of(true));
   const HappensBefore order{program};
-  // Of the first row: products for partners, and what they take.
+  // The first row: products for partners, and what they take.
   std::vector<OpId> pulls, products;
   for (std::uint32_t i = 0; i < program.size() && pulls.size() < ranks - 1; ++i) {
     if (program.name({i}) == "attention_projection") products.push_back({i});

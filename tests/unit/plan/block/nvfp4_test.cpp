@@ -62,7 +62,8 @@ TEST_CASE("NVFP4 takes a maximum, then casts in both orders", "[plan][nvfp4]") {
   }
   const double kept = 128.0 * static_cast<double>(model.hidden) * order;
   CHECK(named(layer(alone, 0), "qkv").saved == Bytes{std::llround(kept)});
-  // What is gathered over the tensor group is cast before, by each rank of its own tokens.
+  // Tensors that are gathered over the tensor group are cast before, by each rank of its own
+  // tokens.
   const ShardedModel split = shard(model, four_bits(2));
   CHECK(bytes_each(named(layer(split, 0), "qkv").encode_input) == both / 2);
   CHECK(named(layer(split, 0), "qkv").gathered_element == order);

@@ -28,7 +28,7 @@ Layout with_modules(Layout layout, const Modules& modules) {
   return layout;
 }
 
-// Of activations that live when the first backward pass begins.
+// kept_for_backward() are the activations that live when the first backward pass begins.
 std::int64_t kept_for_backward(const Program& program) {
   std::set<std::uint32_t> seen;
   std::int64_t live = 0;
@@ -122,7 +122,7 @@ TEST_CASE("in merged passes a norm runs again when the experts' gradient has com
       if (program.pass[op] != Pass::recompute || program.name(OpId{op}) != "post_attention_norm")
         continue;
       ++again;
-      // Of its layer and micro-batch, the experts' second linear is the next one to go back.
+      // In its layer and micro-batch, the experts' second linear is the next one to go back.
       std::uint32_t next = op + 1;
       while (program.kind[next] != OpKind::gemm ||
              program.label[next].microbatch != program.label[op].microbatch ||

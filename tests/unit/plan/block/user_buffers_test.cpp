@@ -127,7 +127,7 @@ TEST_CASE("a part waits for its own slice, and slices for no product", "[plan]")
     const bool second = program.label[i].layer == 1 && program.pass[i] == Pass::forward;
     if (!second) continue;
     if (program.action[i] == Action::exchange_part) {
-      // What the exchange begins with is there; then it goes on beside the products.
+      // The input of the first part is there; then the exchange goes on beside the products.
       for (const OpId on : program.dependencies({i})) {
         CHECK(program.action[on.value] != Action::multiply_part);
         ++waited;

@@ -129,7 +129,7 @@ TEST_CASE("held gradients add up in the format in which they are reduced", "[pla
     elements += unit.elements;
   CHECK(cast == elements * (2 + 4));
   CHECK(added == (micro_batches - 1) * elements * (4 + 2 + 4));
-  // What is reduced is fp32 before: put together, not cast back.
+  // Gradients that are reduced are fp32 before: put together, not cast back.
   CHECK(count(program, Action::cast_out) == count(program, Action::reduce));
   CHECK(count(program, Action::cast_in) == 0);
 }

@@ -156,7 +156,7 @@ TEST_CASE("activations go out and come back, each once", "[plan]") {
   CHECK(moved[Action::activations_to_host].bytes > 0);
   CHECK(moved[Action::activations_to_host].bytes == moved[Action::activations_from_host].bytes);
   CHECK(on_host(program) == moved[Action::activations_to_host].bytes);
-  // Of eight layers one stays, and two are there at a time.
+  // One of eight layers stays, and two are there at a time.
   const std::int64_t before = peak_of(program_of(plain), BufferCategory::activations);
   const std::int64_t after = peak_of(program, BufferCategory::activations);
   CHECK(after < before);

@@ -23,7 +23,7 @@ struct Found {
   std::int64_t kept = 0, moved = 0, temporary = 0, elements = 0;
 };
 
-// Of one rank, per element that it owns.
+// found() is of one rank, per element that it owns.
 Found found(const Layout& layout) {
   const Model model = test::transformer(1);
   const Plan plan = test::checked_plan(model, layout);
@@ -80,7 +80,7 @@ TEST_CASE("bytes of moments in blocks", "[layout][optimizer]") {
   layout.optimizer = OptimizerKind::adam;
   layout.state_format = StateFormat::torchao_4bit;
   CHECK(moment_bytes(layout, 1024) == 2 * (512 + 4 * 8));
-  // What is too small has the format of the weights.
+  // Moments that are too small have the format of the weights.
   CHECK(moment_bytes(layout, 1, 1) == 2 * 4);
   layout.master_weights = false;
   CHECK(moment_bytes(layout, 1, 1) == 2 * 2);
