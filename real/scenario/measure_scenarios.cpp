@@ -18,7 +18,7 @@
 #include "sim/config/data_files.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/topology/device_of_gpu.hpp"
-#include "sim/validation/real_suite.hpp"
+#include "sim/validation/real/real_suite.hpp"
 
 namespace real {
 namespace {

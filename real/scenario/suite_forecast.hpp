@@ -7,7 +7,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/record.hpp"
-#include "sim/validation/run_score.hpp"
+#include "sim/validation/rows/run_score.hpp"
 
 namespace real {
 

@@ -12,7 +12,7 @@
 #include "sim/base/rounding.hpp"
 #include "sim/config/change.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/scenario/read_anchor.hpp"
+#include "sim/scenario/read/read_anchor.hpp"
 #include "sim/uncertainty/step_parts.hpp"
 
 namespace sim {

@@ -1,5 +1,5 @@
 // The commands of `stepcast`.
-#include "sim/cli/engine.hpp"
+#include "sim/cli/train/engine.hpp"
 
 namespace sim {
 

@@ -5,7 +5,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/scenario/read_anchor.hpp"
+#include "sim/scenario/read/read_anchor.hpp"
 #include "sim/uncertainty/step_parts.hpp"
 
 namespace sim {

@@ -19,7 +19,7 @@
 #include "sim/report/memory_hints.hpp"
 #include "sim/report/memory_kinds.hpp"
 #include "sim/scenario/node_use.hpp"
-#include "sim/scenario/read_anchor.hpp"
+#include "sim/scenario/read/read_anchor.hpp"
 #include "sim/schedule/closed_form.hpp"
 #include "sim/uncertainty/time_error.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "sim/model/model.hpp"
 #include "sim/scenario/layered.hpp"
-#include "sim/scenario/read_layout.hpp"
+#include "sim/scenario/read/read_layout.hpp"
 
 namespace sim {
 

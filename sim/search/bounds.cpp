@@ -13,9 +13,9 @@
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "sim/search/shape_cache.hpp"
-#include "sim/search/stage_costs.hpp"
-#include "sim/search/tail_costs.hpp"
+#include "sim/search/costs/shape_cache.hpp"
+#include "sim/search/costs/stage_costs.hpp"
+#include "sim/search/costs/tail_costs.hpp"
 
 namespace sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "sim/report/memory_kinds.hpp"
-#include "sim/scenario/read_layout.hpp"
+#include "sim/scenario/read/read_layout.hpp"
 #include "sim/search/framework_space.hpp"
 
 namespace sim {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/program/program.hpp"
-#include "sim/search/overlaps.hpp"
+#include "sim/search/costs/overlaps.hpp"
 
 namespace sim {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/validation/cell_text.hpp"
 #include "sim/validation/curves.hpp"
+#include "sim/validation/rows/cell_text.hpp"
 
 namespace sim {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
-#include "sim/validation/csv.hpp"
+#include "sim/validation/rows/csv.hpp"
 
 namespace sim {
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "sim/validation/cell_text.hpp"
-#include "sim/validation/csv.hpp"
 #include "sim/validation/layout_ranking.hpp"
+#include "sim/validation/rows/cell_text.hpp"
+#include "sim/validation/rows/csv.hpp"
 
 namespace sim {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/validation/csv.hpp"
 #include "sim/validation/other_simulators.hpp"
+#include "sim/validation/rows/csv.hpp"
 
 namespace sim {
 namespace {

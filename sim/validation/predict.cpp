@@ -16,9 +16,9 @@
 #include "sim/engine/unfolded.hpp"
 #include "sim/report/memory_kinds.hpp"
 #include "sim/report/report.hpp"
-#include "sim/scenario/read_anchor.hpp"
+#include "sim/scenario/read/read_anchor.hpp"
 #include "sim/scenario/scenario.hpp"
-#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/rows/run_scenario.hpp"
 
 namespace sim {
 namespace {

@@ -14,7 +14,7 @@
 #include "sim/scenario/scenario.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/uncertainty/job_traits.hpp"
-#include "sim/validation/measured.hpp"
+#include "sim/validation/rows/measured.hpp"
 
 namespace sim {
 

@@ -9,8 +9,8 @@
 #include "sim/collective/collective_cost.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/validation/curves.hpp"
-#include "sim/validation/run_scenario.hpp"
-#include "sim/validation/run_words.hpp"
+#include "sim/validation/rows/run_scenario.hpp"
+#include "sim/validation/rows/run_words.hpp"
 #include "sim/validation/score.hpp"
 
 namespace sim {

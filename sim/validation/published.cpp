@@ -10,10 +10,10 @@
 #include "sim/base/complete_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
-#include "sim/validation/memory_error_rows.hpp"
+#include "sim/validation/errors/memory_error_rows.hpp"
+#include "sim/validation/errors/time_error_fit.hpp"
 #include "sim/validation/predict.hpp"
-#include "sim/validation/row_yaml.hpp"
-#include "sim/validation/time_error_fit.hpp"
+#include "sim/validation/rows/row_yaml.hpp"
 
 namespace sim {
 namespace {

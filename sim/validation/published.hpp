@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "sim/validation/anchored.hpp"
+#include "sim/validation/errors/anchored.hpp"
 #include "sim/validation/layout_ranking.hpp"
-#include "sim/validation/measured.hpp"
 #include "sim/validation/other_simulators.hpp"
+#include "sim/validation/rows/measured.hpp"
 #include "sim/validation/score.hpp"
 
 namespace sim {

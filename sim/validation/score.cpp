@@ -10,7 +10,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/parallel.hpp"
-#include "sim/validation/alike_rows.hpp"
+#include "sim/validation/rows/alike_rows.hpp"
 
 namespace sim {
 namespace {

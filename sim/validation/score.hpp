@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "sim/validation/measured.hpp"
 #include "sim/validation/predict.hpp"
+#include "sim/validation/rows/measured.hpp"
 
 namespace sim {
 

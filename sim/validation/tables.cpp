@@ -5,9 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/validation/cell_text.hpp"
-#include "sim/validation/csv.hpp"
-#include "sim/validation/json_cell.hpp"
+#include "sim/validation/rows/cell_text.hpp"
+#include "sim/validation/rows/csv.hpp"
+#include "sim/validation/rows/json_cell.hpp"
 
 namespace sim {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/uncertainty/anchor.hpp"
-#include "tests/fuzz/require.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/require.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 
 using fuzz::require;
 

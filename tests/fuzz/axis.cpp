@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "sim/config/change.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/paths.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
-#include "tests/fuzz/mutate.hpp"
+#include "tests/fuzz/support/mutate.hpp"
 #include "tests/temporary.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/convergence/factors.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "sim/convergence/suite.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

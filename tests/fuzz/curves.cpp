@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace {

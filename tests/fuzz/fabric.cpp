@@ -4,7 +4,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/topology/survey/survey.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

@@ -9,7 +9,7 @@
 
 #include "real/net/tcp_socket.hpp"
 #include "real/net/tcp_transport.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

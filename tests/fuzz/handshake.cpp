@@ -15,7 +15,7 @@
 
 #include "real/net/tcp.hpp"
 #include "real/net/tcp_socket.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

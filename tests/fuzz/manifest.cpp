@@ -5,7 +5,7 @@
 
 #include "real/engine/checkpoint/checkpoint_files.hpp"
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/require.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 
 using fuzz::require;
 

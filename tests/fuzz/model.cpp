@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "sim/config/reader.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/cluster_file.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

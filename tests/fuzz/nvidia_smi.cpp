@@ -1,5 +1,5 @@
 // Output of nvidia-smi topo -m.
-#include "tests/fuzz/check_import.hpp"
+#include "tests/fuzz/support/check_import.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::check_import(data, size, sim::import_nvidia_smi_topo);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

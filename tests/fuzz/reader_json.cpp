@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/fuzz/walk.hpp"
+#include "tests/fuzz/support/walk.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tests/fuzz/walk.hpp"
+#include "tests/fuzz/support/walk.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};

@@ -1,11 +1,11 @@
 // Suites of real runs: any text is an InputError or scenarios that can be named and overridden.
-#include "sim/validation/real_suite.hpp"
+#include "sim/validation/real/real_suite.hpp"
 
 #include <cstdint>
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

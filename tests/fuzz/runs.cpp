@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "sim/validation/measured_rows.hpp"
-#include "sim/validation/run_scenario.hpp"
-#include "tests/fuzz/require.hpp"
+#include "sim/validation/rows/measured_rows.hpp"
+#include "sim/validation/rows/run_scenario.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 #include "tests/support/check_plan.hpp"
 #include "tests/support/source_dir.hpp"
 

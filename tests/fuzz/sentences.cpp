@@ -8,8 +8,8 @@
 #include "real/engine/data/labelled_text.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/model/transformer.hpp"
-#include "tests/fuzz/require.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/require.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 
 namespace {
 

@@ -13,8 +13,8 @@
 
 #include "real/engine/data/token_ids.hpp"
 #include "sim/base/input_error.hpp"
-#include "tests/fuzz/require.hpp"
-#include "tests/fuzz/scratch_file.hpp"
+#include "tests/fuzz/support/require.hpp"
+#include "tests/fuzz/support/scratch_file.hpp"
 
 namespace {
 

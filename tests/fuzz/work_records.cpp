@@ -7,7 +7,7 @@
 #include "sim/distribute/records.hpp"
 #include "sim/search/distributed_search.hpp"
 #include "sim/sweep/distributed_sweep.hpp"
-#include "tests/fuzz/require.hpp"
+#include "tests/fuzz/support/require.hpp"
 
 using fuzz::require;
 

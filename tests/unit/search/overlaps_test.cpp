@@ -1,5 +1,5 @@
 // The lower bound on what kernels lose to a collective that must run beside them.
-#include "sim/search/overlaps.hpp"
+#include "sim/search/costs/overlaps.hpp"
 
 #include "sim/search/search.hpp"
 #include "tests/catch.hpp"

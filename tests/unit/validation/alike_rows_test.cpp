@@ -1,4 +1,4 @@
-#include "sim/validation/alike_rows.hpp"
+#include "sim/validation/rows/alike_rows.hpp"
 
 #include "sim/base/work.hpp"
 #include "sim/validation/score.hpp"

@@ -1,5 +1,5 @@
 // Strict comma-separated values, with the exact text of each error.
-#include "sim/validation/csv.hpp"
+#include "sim/validation/rows/csv.hpp"
 
 #include "tests/catch.hpp"
 

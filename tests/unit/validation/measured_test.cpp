@@ -1,5 +1,5 @@
 // Reading sets of measurements and their bounds, with the exact text of each error.
-#include "sim/validation/measured.hpp"
+#include "sim/validation/rows/measured.hpp"
 
 #include <filesystem>
 #include <fstream>

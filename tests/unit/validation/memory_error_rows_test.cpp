@@ -1,5 +1,5 @@
 // The error of the memory forecast by measured rows.
-#include "sim/validation/memory_error_rows.hpp"
+#include "sim/validation/errors/memory_error_rows.hpp"
 
 #include <limits>
 

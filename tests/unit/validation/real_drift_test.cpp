@@ -1,11 +1,11 @@
 // The drift of a machine taken out of steps, from numbers that can be followed by hand.
-#include "sim/validation/real_drift.hpp"
+#include "sim/validation/real/real_drift.hpp"
 
 #include <filesystem>
 #include <fstream>
 
-#include "sim/validation/real_tables.hpp"
-#include "sim/validation/run_score.hpp"
+#include "sim/validation/real/real_tables.hpp"
+#include "sim/validation/rows/run_score.hpp"
 #include "tests/catch.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // Suites of real runs: what is read, and the exact text of what is refused.
-#include "sim/validation/real_suite.hpp"
+#include "sim/validation/real/real_suite.hpp"
 
 #include "sim/base/input_error.hpp"
 #include "tests/catch.hpp"

@@ -1,5 +1,5 @@
 // Keys of a scenario as columns of a table, and as the base of a set.
-#include "sim/validation/row_keys.hpp"
+#include "sim/validation/rows/row_keys.hpp"
 
 #include <fmt/format.h>
 

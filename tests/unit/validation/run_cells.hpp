@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/validation/measured_rows.hpp"
-#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/rows/measured_rows.hpp"
+#include "sim/validation/rows/run_scenario.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace sim::test {

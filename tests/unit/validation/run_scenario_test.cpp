@@ -1,6 +1,6 @@
 // Tables of runs: what is refused as malformed, what is listed as not simulated and why, and by
 // which rules the rest becomes a model, a machine and a layout.
-#include "sim/validation/run_scenario.hpp"
+#include "sim/validation/rows/run_scenario.hpp"
 
 #include <filesystem>
 #include <fstream>
@@ -8,9 +8,9 @@
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/framework/framework.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/validation/measured_rows.hpp"
 #include "sim/validation/predict.hpp"
-#include "sim/validation/row_yaml.hpp"
+#include "sim/validation/rows/measured_rows.hpp"
+#include "sim/validation/rows/row_yaml.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/temporary.hpp"

@@ -1,7 +1,7 @@
 // Scores of real runs, from numbers that can be followed by hand, and their texts.
-#include "sim/validation/run_score.hpp"
+#include "sim/validation/rows/run_score.hpp"
 
-#include "sim/validation/real_tables.hpp"
+#include "sim/validation/real/real_tables.hpp"
 #include "tests/catch.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // The fit of the model of errors on rows whose errors are made by that model.
-#include "sim/validation/time_error_fit.hpp"
+#include "sim/validation/errors/time_error_fit.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Words in the cells of a table without a framework: the shipped rules, and the matcher.
-#include "sim/validation/words.hpp"
+#include "sim/validation/rows/words.hpp"
 
 #include <algorithm>
 #include <fstream>
