@@ -361,7 +361,8 @@ TEST_CASE("Automodel: one kernel for all experts of a rank, or one for each", "[
   layout.token_dispatcher = TokenDispatcher::deepep;
   const auto launches = [&](ExpertForm form) {
     int most = 0;
-    for (const Kernel& kernel : make_plan(automodel(0, form), layout).programs[0].kernels)
+    const Plan plan = make_plan(automodel(0, form), layout);
+    for (const Kernel& kernel : plan.programs[0].kernels)
       if (kernel.kind == OpKind::gemm && kernel.batch > 1) most = std::max(most, kernel.launches);
     return most;
   };
