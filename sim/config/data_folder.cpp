@@ -47,7 +47,7 @@ std::string data_folder() {
   return STEPCAST_SOURCE_DIR;
 }
 
-std::string shipped_file(const std::string& path) {
+std::string program_data_file(const std::string& path) {
   const fs::path first = fs::path{data_folder()} / path;
   std::error_code ignored;
   if (fs::exists(first, ignored)) return first.string();

@@ -11,8 +11,9 @@ namespace sim {
 // such folder.
 std::string data_folder();
 
-// shipped_file() is the path of a file that is not for users to write, "data/interop/mlperf.yaml":
-// in data_folder() if that has it, else in the first of those places that has it.
-std::string shipped_file(const std::string& path);
+// program_data_file() is the path of a file that is not for users to write,
+// "data/interop/mlperf.yaml": in data_folder() if that has it, else in the first of those places
+// that has it.
+std::string program_data_file(const std::string& path);
 
 }  // namespace sim

@@ -46,7 +46,8 @@ std::map<std::string, std::string, std::less<>> read_names_of(const ObjectReader
 }
 
 const HubNames& hub_names() {
-  static const HubNames names = read_hub_names(Document::load(shipped_file("data/names/hub.yaml")));
+  static const HubNames names =
+      read_hub_names(Document::load(program_data_file("data/names/hub.yaml")));
   return names;
 }
 

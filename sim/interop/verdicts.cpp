@@ -83,7 +83,7 @@ const std::vector<KeyList>& verdicts(std::string_view program) {
   const std::scoped_lock lock{guard};
   auto found = read.find(program);
   if (found == read.end()) {
-    const std::string path = shipped_file(fmt::format("data/interop/{}.yaml", program));
+    const std::string path = program_data_file(fmt::format("data/interop/{}.yaml", program));
     found = read.emplace(program, read_verdicts(Document::load(path))).first;
   }
   return found->second;

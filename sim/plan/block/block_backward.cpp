@@ -83,9 +83,11 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
     reduction_.gradient_ready(frame, i);
     return gradient;
   }
-  TapeValues values{};
-  values[tape_value::gradient] = gradient;
-  if (op.whole) return parts_.tapes.play(frame, i, op.whole->backward, values);
+  if (op.whole) {
+    TapeValues values{};
+    values[tape_value::gradient] = gradient;
+    return parts_.tapes.play(frame, i, op.whole->backward, values);
+  }
   recompute_attention(frame, i);
   Value residual;
   std::swap(residual, branches_.gradient_past[i]);

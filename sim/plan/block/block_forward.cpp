@@ -165,8 +165,10 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
   if (work.forward == none) return x;
   if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
   if (op.op->kind == ModelOpKind::attention) wait_for_lengths();
-  TapeValues values{x};
-  if (op.whole) return parts_.tapes.play(frame, i, op.whole->forward, values);
+  if (op.whole) {
+    TapeValues values{x};
+    return parts_.tapes.play(frame, i, op.whole->forward, values);
+  }
   Value residual;
   if (op.op->residual_of >= 0) {
     std::swap(residual, branches_.past[static_cast<std::size_t>(op.op->residual_of)]);

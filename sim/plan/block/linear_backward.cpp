@@ -145,14 +145,16 @@ Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& g
     return parts_.sliced.scattered_gradient(frame, i, gradient);
   const bool scattered = layout_.sequence_parallel;
   const std::optional<LowRankAdapter>& adapter = frame.shape->ops[i].adapter;
-  TapeValues values{};
-  values[tape_value::gradient] = gradient;
   Value adapted;
-  if (adapter) adapted = parts_.tapes.play(frame, i, adapter->backward, values);
+  if (adapter) {
+    TapeValues values{};
+    values[tape_value::gradient] = gradient;
+    adapted = parts_.tapes.play(frame, i, adapter->backward, values);
+  }
   const int products = frame.shape->ops[i].products;
   Value out = product_gradient(frame, i, gradient, products == 1);
   if (adapter) {
-    values[tape_value::input] = adapted;
+    TapeValues values{adapted};
     values[tape_value::input_gradient] = out;
     out = parts_.tapes.play(frame, i, adapter->add_gradient, values);
   }

@@ -1,7 +1,6 @@
 // Kernels, collectives and names of an operator, as numbers in the tables of its program.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
