@@ -60,8 +60,8 @@ Algorithms algorithms_of(const sim::Scenario& scenario) {
 
 std::string training_data(const sim::Scenario& scenario) {
   if (!scenario.training.data.empty()) return scenario.training.data;
-  return sim::data_folder() + (reads_labels(scenario.model) ? "/data/sentences/sentences.tsv"
-                                                            : "/data/corpus/tales.txt");
+  return sim::program_data_file(reads_labels(scenario.model) ? "data/sentences/sentences.tsv"
+                                                             : "data/corpus/tales.txt");
 }
 
 std::unique_ptr<Samples> samples_of(const sim::Scenario& scenario) {

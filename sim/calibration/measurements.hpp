@@ -1,5 +1,5 @@
 // Measurements of a machine, before anything is fitted: plain numbers. The readers of logs and
-// traces fill them in (nccl_tests.hpp, kineto.hpp), and so does whoever measures (real/calibrate).
+// traces fill them in (nccl_tests.hpp, kineto.hpp), and so do the benchmarks of real/calibrate.
 #pragma once
 
 #include <cstdint>

@@ -69,8 +69,8 @@ struct SlicedPass {
   bool gathers() const { return place.has_value(); }
 };
 
-// LowRankAdapter stands beside a linear (low_rank.hpp): x A B. Its tapes find the input of the
-// linear for all tokens, which they let go of, and its output, to which they add.
+// LowRankAdapter stands beside a linear (low_rank.hpp): x A B. Its tapes read and release the
+// linear's input of all tokens, and add to the linear's output.
 struct LowRankAdapter {
   Tape forward;
   Tape forward_to_end;  // of the last linear that runs again: without the second product
