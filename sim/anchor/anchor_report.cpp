@@ -25,14 +25,13 @@ constexpr std::array growths{2, 4, 8};
 double half_width_of_part(const TimeErrors& errors, JobTraits traits, double StepShares::*part) {
   traits.shares = {};
   traits.shares.*part = 1;
-  const double rest = errors.model().rest;
   return errors.model().multiple *
-         std::sqrt(std::max(0.0, errors.moments(traits).variance - rest * rest));
+         std::sqrt(std::max(0.0, errors.moments(traits).variance - errors.model().rest_variance()));
 }
 
 std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& anchored,
                                  const JobTraits& first) {
-  const TimeFactors factors = anchored.factors(first.job, first.gpus);
+  const TimeFactors factors = anchored.factors(first);
   std::vector<LearntFactor> made;
   made.reserve(step_parts.size());
   for (const StepPart& part : step_parts)
@@ -48,10 +47,10 @@ std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& 
 double told_apart(const TimeErrors& published, const Anchor& anchor) {
   double sum = 0;
   ErrorEffects effects = published.effects();
-  const double rest = published.model().rest * published.model().rest;
+  const double rest = published.model().rest_variance();
   for (const AnchorRun& run : anchor.runs) {
-    const double open =
-        effects.variance(effects.coefficients(run.traits)) + effects.unknown_variance(run.traits);
+    const double open = effects.variance(effects.coefficients(run.traits)) +
+                        effects.unknown_variance(run.traits) + effects.layout_variance(run.traits);
     sum += open / (open + rest);
     effects.observe(run.traits, run.log_error, rest);
   }

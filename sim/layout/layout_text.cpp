@@ -177,6 +177,18 @@ std::string layout_text(const Layout& layout, LayoutForm form) {
   return sentence(layout);
 }
 
+std::string replica_text(const Layout& layout) {
+  static const Layout plain;
+  std::string text;
+  for (const LayoutField& field : layout_fields()) {
+    const std::string_view key = field.key.path;
+    if (key == "data_parallel" || key == "global_batch" || same_value(layout, plain, field))
+      continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value_text(layout, field));
+  }
+  return text;
+}
+
 std::string layout_json(const Layout& layout, std::span<const std::string_view> keys) {
   std::string text;
   for (const std::string_view key : keys)

@@ -18,6 +18,10 @@ enum class LayoutForm : std::uint8_t {
 };
 std::string layout_text(const Layout& layout, LayoutForm form);
 
+// "tensor_parallel 8, micro_batch 1": the fields that are not what Layout{} has, but for the number
+// of replicas and the batch. Layouts of one text differ in nothing but their scale.
+std::string replica_text(const Layout& layout);
+
 // {"tensor_parallel": 8, "schedule": "1f1b"}: these fields (layout_fields.hpp), in this order.
 std::string layout_json(const Layout& layout, std::span<const std::string_view> keys);
 

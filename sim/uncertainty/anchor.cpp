@@ -48,6 +48,7 @@ AnchorRun read_run(const ObjectReader& in) {
   run.log_error = in.real("log_error", {.min = -20, .max = 20});
   JobTraits& traits = run.traits;
   traits.job = in.text("job");
+  traits.layout = in.text("layout");
   traits.generation = in.word<Generation>("generation");
   traits.dtype = in.word<DType>("dtype");
   traits.schedule = in.word<Schedule>("schedule");
@@ -94,15 +95,16 @@ std::string run_text(const AnchorRun& run) {
       "    anchored_s: {}\n"
       "    log_error: {:.6f}\n"
       "    job: {}\n"
+      "    layout: {}\n"
       "    generation: {}\n    dtype: {}\n    schedule: {}\n"
       "{}"
       "    gpus: {}\n    nodes: {}\n"
       "{}"
       "    shares: {{{}}}\n",
       yaml_quoted(run.scenario), in_seconds(run.measured), in_seconds(run.forecast),
-      in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), word(it.generation),
-      word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes, unmodelled_text(it),
-      shares_text(it.shares));
+      in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), yaml_quoted(it.layout),
+      word(it.generation), word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes,
+      unmodelled_text(it), shares_text(it.shares));
 }
 
 }  // namespace

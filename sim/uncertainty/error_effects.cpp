@@ -9,10 +9,19 @@ namespace {
 
 constexpr auto source_count = static_cast<Eigen::Index>(error_source_count);
 constexpr auto job_place = static_cast<Eigen::Index>(ErrorSource::job);
+constexpr auto layout_place = static_cast<Eigen::Index>(ErrorSource::layout);
 constexpr Eigen::Index unmeasured_place = source_count;
 
 std::string name_of_job(const std::string& job) {
   return "job " + job;
+}
+
+std::string name_of_layout(const JobTraits& traits) {
+  return "layout " + traits.job + ": " + traits.layout;
+}
+
+std::string name_of_growth(const std::string& layout) {
+  return "growth of " + layout;
 }
 
 // A format or machine whose rates no training step has checked.
@@ -25,6 +34,8 @@ bool is_rate(const std::string& category) {
 
 ErrorEffects::ErrorEffects(const TimeErrorModel& model)
     : job_variance_{squared(model.deviation[job_place])},
+      layout_variance_{squared(model.deviation[layout_place])},
+      growth_variance_{squared(model.growth)},
       unlike_variance_{squared(model.unlike)},
       published_{model.categories} {
   for (const auto& source : words_of(ErrorSource{}))
@@ -75,6 +86,7 @@ void ErrorEffects::add(const std::string& name, double variance) {
 Eigen::VectorXd ErrorEffects::coefficients(const JobTraits& traits) const {
   Eigen::VectorXd made = Eigen::VectorXd::Zero(mean_.size());
   made.head(source_count) = source_coefficients(traits);
+  made[layout_place] = 0;
   if (is_unmeasured(traits)) made[unmeasured_place] = 1;
   for (const std::string& category : categories_of(traits))
     if (const Eigen::Index place = place_of(category); place >= 0) made[place] = 1;
@@ -82,7 +94,22 @@ Eigen::VectorXd ErrorEffects::coefficients(const JobTraits& traits) const {
     made[job_place] = 0;
     made[place] = 1;
   }
+  const std::string layout = name_of_layout(traits);
+  if (const Eigen::Index place = place_of(layout); place >= 0) {
+    made[place] = 1;
+    made[place_of(name_of_growth(layout))] = growth_coefficient(traits);
+  }
   return made;
+}
+
+double ErrorEffects::growth_coefficient(const JobTraits& traits) const {
+  const auto first = first_gpus_.find(name_of_layout(traits));
+  if (first == first_gpus_.end()) return 0;
+  return scale_coefficient(traits.gpus) - scale_coefficient(first->second);
+}
+
+double ErrorEffects::layout_variance(const JobTraits& traits) const {
+  return place_of(name_of_layout(traits)) >= 0 ? 0 : layout_variance_;
 }
 
 std::vector<std::string> ErrorEffects::unknown(const JobTraits& traits) const {
@@ -117,6 +144,13 @@ double ErrorEffects::mean_of_job(const std::string& job) const {
   return place < 0 ? 0 : mean_[place];
 }
 
+double ErrorEffects::mean_of_layout(const JobTraits& traits) const {
+  const std::string layout = name_of_layout(traits);
+  const Eigen::Index place = place_of(layout);
+  if (place < 0) return 0;
+  return mean_[place] + growth_coefficient(traits) * mean_[place_of(name_of_growth(layout))];
+}
+
 double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
   double sum = is_unmeasured(traits) ? mean_[unmeasured_place] : 0;
   for (const std::string& category : categories_of(traits))
@@ -127,7 +161,11 @@ double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
 // A normal distribution given the value of one sum of its parts (Rasmussen & Williams 2006,
 // Gaussian Processes for Machine Learning, appendix A.2).
 void ErrorEffects::observe(const JobTraits& traits, double log_error, double variance) {
+  const std::string layout = name_of_layout(traits);
   add(name_of_job(traits.job), job_variance_);
+  add(layout, layout_variance_);
+  add(name_of_growth(layout), growth_variance_);
+  first_gpus_.emplace(layout, traits.gpus);
   const std::vector<std::string> new_ones = unknown(traits);
   for (const std::string& category : new_ones)
     add(category, unlike_variance_ / static_cast<double>(new_ones.size()));

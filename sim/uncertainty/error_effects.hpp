@@ -3,6 +3,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class ErrorEffects {
   // unknown_variance() of them is then zero, and jobs that share a category share its effect.
   ErrorEffects with_unknown(const std::vector<JobTraits>& jobs) const;
   const Eigen::MatrixXd& covariance() const { return covariance_; }
+  // Variance by a job's layout: none for one that has a run.
+  double layout_variance(const JobTraits& traits) const;
   // Variance by a job's categories that no run has; the categories of `but` are left out.
   double unknown_variance(const JobTraits& traits) const;
   double unknown_variance(const JobTraits& traits, const JobTraits& but) const;
@@ -37,6 +40,8 @@ class ErrorEffects {
 
   double mean_of(ErrorSource source) const { return mean_[static_cast<Eigen::Index>(source)]; }
   double mean_of_job(const std::string& job) const;  // zero without a run of it
+  // The effect of a job's layout on so many GPUs; zero without a run of it.
+  double mean_of_layout(const JobTraits& traits) const;
   // The effects of categories that a job has, summed.
   double mean_of_categories(const JobTraits& traits) const;
 
@@ -46,11 +51,15 @@ class ErrorEffects {
   std::vector<std::string> unknown(const JobTraits& traits) const;  // its categories without a run
   bool is_unmeasured(const JobTraits& traits) const;
   void add(const std::string& name, double variance);
+  // Of a layout with a run: how much of its growth a job has; else nothing.
+  double growth_coefficient(const JobTraits& traits) const;
 
-  double job_variance_ = 0, unlike_variance_ = 0;
-  std::vector<std::string> published_;  // categories: they have no effect
+  double job_variance_ = 0, layout_variance_ = 0, growth_variance_ = 0, unlike_variance_ = 0;
+  std::map<std::string, int> first_gpus_;  // of the first run of each layout, by its name
+  std::vector<std::string> published_;     // categories: they have no effect
   // The sources, with `job` for a job without a run; "unmeasured"; of one's own runs what is new:
-  // categories that are not published, "job NAME".
+  // categories that are not published, "job NAME", "layout NAME" and "growth of layout NAME". A
+  // layout without a run has no place: layout_variance().
   std::vector<std::string> names_;
   Eigen::VectorXd mean_;
   Eigen::MatrixXd covariance_;

@@ -18,6 +18,7 @@ SourceVector source_coefficients(const JobTraits& traits) {
   };
   set(ErrorSource::machine, 1);
   set(ErrorSource::job, 1);
+  set(ErrorSource::layout, 1);
   set(ErrorSource::scale, scale_coefficient(traits.gpus));
   set(ErrorSource::memory_kernels, shares.memory_kernels);
   set(ErrorSource::host, shares.host);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/rounding.hpp"
+#include "sim/layout/layout_text.hpp"
 #include "sim/topology/unvalidated.hpp"
 
 namespace sim {
@@ -25,6 +26,7 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
   const int gpus = layout.world_size();
   const int per_node = std::min(gpus, cluster.gpus_per_node());
   return {.job = job_name(model, layout, cluster),
+          .layout = replica_text(layout),
           .framework = framework,
           .generation = cluster.device().generation,
           .dtype = layout.compute_dtype,

@@ -14,7 +14,8 @@
 namespace sim {
 
 struct JobTraits {
-  std::string job{};  // a model in a format on a device: the same at any scale and layout
+  std::string job{};     // a model in a format on a device: the same at any scale and layout
+  std::string layout{};  // of one replica (replica_text()): the same at any scale
   FrameworkName framework = FrameworkName::megatron;
   Generation generation = Generation::hopper;
   DType dtype = DType::bf16;  // of matrix products

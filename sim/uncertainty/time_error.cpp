@@ -26,16 +26,17 @@ TimeErrors TimeErrors::anchored(const Anchor& anchor) const {
   SIM_CHECK(!anchor.runs.empty(), anchor.device);
   TimeErrors made = *this;
   for (const AnchorRun& run : anchor.runs)
-    made.effects_.observe(run.traits, run.log_error, squared(model_.rest));
+    made.effects_.observe(run.traits, run.log_error, model_.rest_variance());
   if (runs_ == 0) made.first_ = anchor.runs.front().traits;
   made.runs_ += static_cast<int>(anchor.runs.size());
   return made;
 }
 
-TimeFactors TimeErrors::factors(const std::string& job, int gpus) const {
+TimeFactors TimeErrors::factors(const JobTraits& traits) const {
   const double of_all = effects_.mean_of(ErrorSource::machine) +
-                        effects_.mean_of_categories(first_) + effects_.mean_of_job(job) +
-                        effects_.mean_of(ErrorSource::scale) * scale_coefficient(gpus);
+                        effects_.mean_of_categories(first_) + effects_.mean_of_job(traits.job) +
+                        effects_.mean_of_layout(traits) +
+                        effects_.mean_of(ErrorSource::scale) * scale_coefficient(traits.gpus);
   const auto factor = [&](double effect) {
     return std::clamp(std::exp(of_all + effect), least_anchor_factor, most_anchor_factor);
   };
@@ -53,7 +54,7 @@ TimeErrors::Moments TimeErrors::moments(const JobTraits& traits) const {
   return {.mean = effects_.mean_of_categories(traits) -
                   (runs_ > 0 ? effects_.mean_of_categories(first_) : 0),
           .variance = effects_.variance(coefficients) + effects_.unknown_variance(traits) +
-                      squared(model_.rest)};
+                      effects_.layout_variance(traits) + model_.rest_variance()};
 }
 
 double TimeErrors::half_width(const JobTraits& traits) const {
@@ -76,7 +77,9 @@ double TimeErrors::chance_faster(const JobTraits& a, Duration time_a, const JobT
                                  Duration time_b) const {
   // Terms that both jobs share fall out: the machine, the job, most categories.
   const Eigen::VectorXd difference = effects_.coefficients(a) - effects_.coefficients(b);
-  const double variance = effects_.variance(difference) + 2 * squared(model_.rest) +
+  const bool one_layout = a.job == b.job && a.layout == b.layout;
+  const double layouts = one_layout ? 0 : effects_.layout_variance(a) + effects_.layout_variance(b);
+  const double variance = effects_.variance(difference) + layouts + 2 * model_.rest_variance() +
                           effects_.unknown_variance(a, b) + effects_.unknown_variance(b, a);
   return normal_below(std::log(to_seconds(time_b) / to_seconds(time_a)) / std::sqrt(variance));
 }
@@ -98,11 +101,12 @@ std::vector<double> TimeErrors::regrets(const std::vector<JobTraits>& jobs,
       parts.eigenvectors() * parts.eigenvalues().cwiseMax(0).cwiseSqrt().asDiagonal();
   const auto effect_count = static_cast<std::size_t>(root.cols());
   std::vector<Eigen::VectorXd> spread;
-  std::vector<double> middle, expected;
+  std::vector<double> middle, expected, alone;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     spread.emplace_back(root.transpose() * effects.coefficients(jobs[i]));
     middle.push_back(std::log(to_seconds(times[i])) + moments(jobs[i]).mean);
     expected.push_back(to_seconds(times[i]) * mean_factor(jobs[i]));
+    alone.push_back(std::sqrt(effects_.layout_variance(jobs[i]) + model_.rest_variance()));
   }
   double first = 0, shortest = 0;
   Eigen::VectorXd common(root.cols());
@@ -111,7 +115,7 @@ std::vector<double> TimeErrors::regrets(const std::vector<JobTraits>& jobs,
       common[static_cast<Eigen::Index>(k)] = standard_normal(1, draw, k);
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      const double own = model_.rest * standard_normal(2, draw, i);
+      const double own = alone[i] * standard_normal(2, draw, i);
       const double time = std::exp(middle[i] + spread[i].dot(common) + own);
       if (i == 0) first += time;
       least = std::min(least, time);

@@ -23,11 +23,17 @@ struct TimeErrorModel {
   double level = 0.9;     // share of runs that an interval is to hold
   double multiple = 1.6;  // half its width, in standard deviations: found by leaving sets out
   SourceVector deviation = SourceVector::Zero();
-  double unlike = 0;                    // of a job with a category that no row has
-  double rest = 0;                      // of the error that no effect explains, row by row
+  // Of how an error grows from a job's first run to one on eight times the GPUs, in one layout.
+  double growth = 0;
+  double unlike = 0;  // of a job with a category that no row has
+  double rest =
+      0;  // of the error that no effect explains, row by row: the scale of its Student's t
   double unmeasured = 0;                // of a device or a number format without a measured step
   std::vector<std::string> categories;  // of the rows
   int rows = 0, sets = 0;               // that it rests on
+
+  // With f = 4 degrees of freedom, f / (f - 2) times the square of the scale.
+  double rest_variance() const { return 2 * squared(rest); }
 };
 
 class TimeErrors {
@@ -38,8 +44,9 @@ class TimeErrors {
   // The errors that remain, given measured runs, where forecasts have the factors that follow from
   // them.
   TimeErrors anchored(const Anchor& anchor) const;
-  // Factors on the parts of a step of `job` on so many GPUs, by the runs on the average.
-  TimeFactors factors(const std::string& job, int gpus) const;
+  // Factors on the parts of a job's step, by the runs on the average: of its model, layout and
+  // number of GPUs.
+  TimeFactors factors(const JobTraits& traits) const;
 
   const TimeErrorModel& model() const { return model_; }
   const ErrorEffects& effects() const { return effects_; }

@@ -30,6 +30,7 @@ TimeErrors TimeErrors::load(const std::string& path) {
   model.multiple = top.real("multiple", deviations);
   read_sources(top.object("deviations"), model.deviation);
   model.rest = top.real("rest", deviations);
+  model.growth = top.real("growth", deviations);
   model.unlike = top.real("unlike", deviations);
   model.unmeasured = top.real("unmeasured", deviations);
   for (const ValueReader& category : top.list("categories"))
@@ -50,8 +51,8 @@ std::string time_error_yaml(const TimeErrorModel& model) {
   for (const auto& source : words_of(ErrorSource{}))
     text += fmt::format("  {}: {:.4f}\n", source.text,
                         model.deviation[static_cast<Eigen::Index>(source.value)]);
-  text += fmt::format("rest: {:.4f}\nunlike: {:.4f}\nunmeasured: {:.4f}\n", model.rest,
-                      model.unlike, model.unmeasured);
+  text += fmt::format("rest: {:.4f}\ngrowth: {:.4f}\nunlike: {:.4f}\nunmeasured: {:.4f}\n",
+                      model.rest, model.growth, model.unlike, model.unmeasured);
   text += "categories:\n";
   for (const std::string& category : model.categories)
     text += fmt::format("  - {}\n", category);

@@ -15,6 +15,7 @@ namespace sim {
 enum class ErrorSource : std::uint8_t {
   machine,         // a cluster under a framework: all of its jobs are off alike
   job,             // a model in a format on it, at any scale and layout
+  layout,          // a layout of it, at any scale
   scale,           // the same per three doublings of the GPUs
   memory_kernels,  // the others: of the share of the step that is made of it
   host,
@@ -23,11 +24,15 @@ enum class ErrorSource : std::uint8_t {
   pipeline
 };
 constexpr auto words_of(ErrorSource) {
-  return std::array{
-      Word{ErrorSource::machine, "machine"}, Word{ErrorSource::job, "job"},
-      Word{ErrorSource::scale, "scale"},     Word{ErrorSource::memory_kernels, "memory_kernels"},
-      Word{ErrorSource::host, "host"},       Word{ErrorSource::tensor, "tensor"},
-      Word{ErrorSource::data, "data"},       Word{ErrorSource::pipeline, "pipeline"}};
+  return std::array{Word{ErrorSource::machine, "machine"},
+                    Word{ErrorSource::job, "job"},
+                    Word{ErrorSource::layout, "layout"},
+                    Word{ErrorSource::scale, "scale"},
+                    Word{ErrorSource::memory_kernels, "memory_kernels"},
+                    Word{ErrorSource::host, "host"},
+                    Word{ErrorSource::tensor, "tensor"},
+                    Word{ErrorSource::data, "data"},
+                    Word{ErrorSource::pipeline, "pipeline"}};
 }
 inline constexpr std::size_t error_source_count = words_of(ErrorSource{}).size();
 

@@ -105,6 +105,7 @@ runs:
     anchored_s: 6.9
     log_error: 0.072
     job: "one, H100 SXM, bf16"
+    layout: "tensor_parallel 2"
     generation: hopper
     dtype: bf16
     schedule: interleaved

@@ -14,6 +14,8 @@ namespace sim {
 struct PublishedRequest {
   std::vector<std::string> sets;  // none: all
   std::string picture;            // SVG to write; empty: none
+  int anchor_runs = 1;
+  bool unnamed = false;  // as if no run named its framework
   OutputFormat output = OutputFormat::table;
 };
 Options published_options(PublishedRequest& request);

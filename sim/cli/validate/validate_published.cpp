@@ -53,6 +53,16 @@ Options no_options(PublishedRequest& /*request*/) {
 Options format_options(PublishedRequest& request) {
   return {output_option(request.output)};
 }
+Options anchored_options(PublishedRequest& request) {
+  return {
+      {.name = "--runs",
+       .into = &request.anchor_runs,
+       .form = "N",
+       .help = "anchor each job on its runs on so many numbers of GPUs, the smallest",
+       .check = CountFrom{1, 8}},
+      {.name = "--unnamed", .into = &request.unnamed, .help = "as if no run named its framework"},
+      output_option(request.output)};
+}
 Options set_options(PublishedRequest& request) {
   return {{.name = "--set",
            .into = &request.sets,
@@ -132,13 +142,19 @@ ExitCode show_coverage(const PublishedRequest& request) {
 }
 
 ExitCode show_anchored(const PublishedRequest& request) {
-  const std::vector<SetResult> results = forecast_sets({}, {.traits = true});
+  std::vector<SetResult> results = forecast_sets({}, {.traits = true});
   const TimeErrorFit fit = time_error_of(results);
-  const std::vector<AnchoredGroup> groups = anchored_groups(results, fit);
+  AnchoredStudy study{.runs = request.anchor_runs};
+  if (request.unnamed) {
+    study.without = Mechanism::framework;
+    results = forecast_sets({}, {.without = study.without, .traits = true});
+  }
+  const std::vector<AnchoredGroup> groups = anchored_groups(results, fit, study);
   print_result(in_format(request.output, std::span<const AnchoredGroup>{groups},
                          anchored_groups_table, anchored_groups_json, anchored_groups_csv,
                          anchored_groups_markdown));
-  return verdict(beyond_bounds(groups, shipped_folder()));
+  const bool bounded = study.runs == 1 && !request.unnamed;
+  return bounded ? verdict(beyond_bounds(groups, shipped_folder())) : ExitCode::done;
 }
 
 ExitCode show_chances(const PublishedRequest& request) {
@@ -182,7 +198,7 @@ std::vector<Command> published_commands() {
       command_of("published", "the published runs that are shipped, set by set", published_options,
                  show_published),
       command_of("anchored", "jobs that were measured at several scales, anchored on the smallest",
-                 format_options, show_anchored),
+                 anchored_options, show_anchored),
       command_of("chances",
                  "how often the first of two layouts was faster, and layouts fit, by the chance "
                  "that was told",

@@ -18,8 +18,7 @@ std::string unlike_text(const Anchor& anchor, const Scenario& scenario) {
 }  // namespace
 
 void set_factors(const TimeErrors& errors, Scenario& scenario) {
-  scenario.options.factors = errors.factors(
-      job_name(scenario.model, scenario.layout, scenario.cluster), scenario.layout.world_size());
+  scenario.options.factors = errors.factors(traits_of(scenario, {}));
 }
 
 JobTraits traits_of(const Scenario& scenario, const StepShares& shares) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -61,35 +62,54 @@ std::vector<JobRows> jobs_of(const SetResult& result) {
   return jobs;
 }
 
-// counted() are those on more GPUs than `anchor`; the held-out ones, if there are any.
-std::vector<const RowResult*> counted(const std::vector<const RowResult*>& rows,
-                                      const RowResult* anchor) {
+// counted() are those on more GPUs than the anchor; the held-out ones, if there are any.
+std::vector<const RowResult*> counted(const std::vector<const RowResult*>& rows, int anchor_gpus) {
   std::vector<const RowResult*> others;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(others),
-               [&](const RowResult* row) { return gpus_of(row) > gpus_of(anchor); });
+               [&](const RowResult* row) { return gpus_of(row) > anchor_gpus; });
   const auto held_out = [](const RowResult* row) { return row->row.use == RowUse::score; };
   if (std::any_of(others.begin(), others.end(), held_out))
     std::erase_if(others, [&](const RowResult* row) { return !held_out(row); });
   return others;
 }
 
+// The first row of each of the fewest numbers of GPUs.
+std::vector<const RowResult*> runs_on_fewest(const JobRows& job, int count) {
+  std::map<int, const RowResult*> by_gpus;
+  for (const RowResult* row : job.rows)
+    by_gpus.emplace(gpus_of(row), row);
+  std::vector<const RowResult*> found;
+  for (const auto& [gpus, row] : by_gpus)
+    if (static_cast<int>(found.size()) < count) found.push_back(row);
+  return found;
+}
+
+// The mean of measured / forecast over the runs, of their logarithms.
+double plain_factor(const std::vector<const RowResult*>& runs) {
+  double sum = 0;
+  for (const RowResult* row : runs)
+    sum -= std::log1p(row->error());
+  return std::exp(sum / static_cast<double>(runs.size()));
+}
+
 AnchoredGroup group_of(const MeasuredSet& set, const JobRows& job, const TimeErrors& others,
-                       const Control& control) {
-  const std::vector<const RowResult*>& rows = job.rows;
-  const RowResult* const anchor = *std::min_element(
-      rows.begin(), rows.end(),
-      [](const RowResult* a, const RowResult* b) { return gpus_of(a) < gpus_of(b); });
+                       const AnchoredStudy& study, const Control& control) {
+  const std::vector<const RowResult*> anchors = runs_on_fewest(job, study.runs);
   std::vector<MeasuredRun> runs;
-  runs.push_back({anchor->row.id, row_scenario(set, anchor->row), anchor->row.measured});
-  const TimeErrors anchored = others.anchored(anchored_on(runs, others, control));
+  for (const RowResult* row : anchors)
+    runs.push_back({row->row.id, row_scenario(set, row->row, study.without), row->row.measured});
   AnchoredGroup group;
   group.set = set.name;
   group.job = job.job;
   group.layout = layout_text(job.layout, LayoutForm::terms);
-  group.anchor = anchor->row.id;
-  group.anchor_gpus = gpus_of(anchor);
-  for (const RowResult* row : counted(rows, anchor)) {
-    Scenario scenario = row_scenario(set, row->row);
+  group.anchor = anchors.front()->row.id;
+  group.anchor_gpus = gpus_of(anchors.back());
+  const std::vector<const RowResult*> rows = counted(job.rows, group.anchor_gpus);
+  if (rows.empty() || static_cast<int>(anchors.size()) < study.runs) return group;
+  const TimeErrors anchored = others.anchored(anchored_on(runs, others, control));
+  const double factor = plain_factor(anchors);
+  for (const RowResult* row : rows) {
+    Scenario scenario = row_scenario(set, row->row, study.without);
     set_factors(anchored, scenario);
     const Report report = forecast(scenario, {}, control).report;
     const JobTraits traits = traits_of(scenario, report.shares);
@@ -100,6 +120,7 @@ AnchoredGroup group_of(const MeasuredSet& set, const JobRows& job, const TimeErr
     if (off * interval.low <= 1 && 1 <= off * interval.high) ++group.held;
     group.most_gpus = std::max(group.most_gpus, traits.gpus);
     group.without.push_back(std::abs(row->error()));
+    group.with_factor.push_back(std::abs(factor * (1 + row->error()) - 1));
     group.with.push_back(std::abs(off - 1));
     group.half_width_without.push_back(others.half_width(*row->prediction->traits));
     group.half_width_with.push_back(anchored.half_width(traits));
@@ -120,6 +141,7 @@ std::vector<GridCell> line(const std::string& name, std::size_t groups, const An
           std::to_string(groups),
           std::to_string(of.rows),
           percent_cell(median_of(of.without)),
+          percent_cell(median_of(of.with_factor)),
           percent_cell(median_of(of.with)),
           percent_cell(median_of(of.half_width_without)),
           percent_cell(median_of(of.half_width_with)),
@@ -136,6 +158,7 @@ AnchoredGroup pooled(std::span<const AnchoredGroup> groups) {
     all.rows += group.rows;
     all.held += group.held;
     add(all.without, group.without);
+    add(all.with_factor, group.with_factor);
     add(all.with, group.with);
     add(all.half_width_without, group.half_width_without);
     add(all.half_width_with, group.half_width_with);
@@ -147,9 +170,11 @@ AnchoredGroup pooled(std::span<const AnchoredGroup> groups) {
 AnchoredGroup of_groups(std::span<const AnchoredGroup> groups) {
   AnchoredGroup all = pooled(groups);
   all.without.clear();
+  all.with_factor.clear();
   all.with.clear();
   for (const AnchoredGroup& group : groups) {
     all.without.push_back(median_of(group.without));
+    all.with_factor.push_back(median_of(group.with_factor));
     all.with.push_back(median_of(group.with));
   }
   return all;
@@ -161,6 +186,7 @@ TextGrid grid_of_sets(std::span<const AnchoredGroup> groups) {
                             {"jobs", "jobs"},
                             {"runs", "rows"},
                             {"median error", "median_error_percent"},
+                            {"by a factor", "factor_median_error_percent"},
                             {"anchored", "anchored_median_error_percent"},
                             {"half width", "half_width_percent"},
                             {"anchored", "anchored_half_width_percent"},
@@ -186,15 +212,16 @@ std::string number(double share) {
 
 TextGrid grid_of_jobs(std::span<const AnchoredGroup> groups) {
   TextGrid grid;
-  for (const char* key :
-       {"set", "job", "layout", "anchor", "anchor_gpus", "most_gpus", "rows", "within",
-        "median_error", "anchored_median_error", "log_half_width", "anchored_log_half_width"})
+  for (const char* key : {"set", "job", "layout", "anchor", "anchor_gpus", "most_gpus", "rows",
+                          "within", "median_error", "factor_median_error", "anchored_median_error",
+                          "log_half_width", "anchored_log_half_width"})
     grid.columns.push_back({key, key});
   for (const AnchoredGroup& of : groups)
     grid.rows.push_back({of.set, of.job, of.layout, of.anchor, std::to_string(of.anchor_gpus),
                          std::to_string(of.most_gpus), std::to_string(of.rows),
                          std::to_string(of.held), number(median_of(of.without)),
-                         number(median_of(of.with)), number(median_of(of.half_width_without)),
+                         number(median_of(of.with_factor)), number(median_of(of.with)),
+                         number(median_of(of.half_width_without)),
                          number(median_of(of.half_width_with))});
   return grid;
 }
@@ -202,7 +229,8 @@ TextGrid grid_of_jobs(std::span<const AnchoredGroup> groups) {
 }  // namespace
 
 std::vector<AnchoredGroup> anchored_groups(std::span<const SetResult> results,
-                                           const TimeErrorFit& fit, const Control& control) {
+                                           const TimeErrorFit& fit, const AnchoredStudy& study,
+                                           const Control& control) {
   const std::vector<ErrorRow> rows = error_rows(results);
   std::vector<AnchoredGroup> groups;
   for (const SetResult& result : results) {
@@ -211,7 +239,7 @@ std::vector<AnchoredGroup> anchored_groups(std::span<const SetResult> results,
     const TimeErrors others{without_set(rows, result.set.name, fit.model)};
     for (const JobRows& job : jobs) {
       throw_if_stopped(control);
-      AnchoredGroup group = group_of(result.set, job, others, control);
+      AnchoredGroup group = group_of(result.set, job, others, study, control);
       if (group.rows > 0) groups.push_back(std::move(group));
     }
   }
@@ -246,6 +274,7 @@ std::string anchored_groups_json(std::span<const AnchoredGroup> groups) {
                     {"rows", group.rows},
                     {"within", group.held},
                     {"median_error", median_of(group.without)},
+                    {"factor_median_error", median_of(group.with_factor)},
                     {"anchored_median_error", median_of(group.with)},
                     {"log_half_width", median_of(group.half_width_without)},
                     {"anchored_log_half_width", median_of(group.half_width_with)}});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -44,7 +45,13 @@ std::vector<VariancePrior> part_priors(double deviation, std::size_t sets) {
   return priors;
 }
 
-// Sources whose effect differs from machine to machine; that of a job from job to job.
+// The effect that a source has on a row is that of its machine; of job and layout it is their own.
+std::string owner_of(ErrorSource source, const JobTraits& traits) {
+  if (source == ErrorSource::job) return traits.job;
+  if (source == ErrorSource::layout) return traits.job + ": " + traits.layout;
+  return {};
+}
+
 Design design_of(std::span<const ErrorRow> rows, const std::string& without,
                  double deviation_of_parts) {
   Design design;
@@ -64,8 +71,7 @@ Design design_of(std::span<const ErrorRow> rows, const std::string& without,
     const SourceVector of_row = source_coefficients(row.traits);
     for (const auto& source : words_of(ErrorSource{})) {
       const auto group = static_cast<std::size_t>(source.value);
-      const bool by_job = source.value == ErrorSource::job;
-      coefficients.push_back({effect(group, set, by_job ? row.traits.job : std::string{}),
+      coefficients.push_back({effect(group, set, owner_of(source.value, row.traits)),
                               of_row[static_cast<Eigen::Index>(group)]});
     }
     for (const std::string& category : categories_of(row.traits))
@@ -75,6 +81,51 @@ Design design_of(std::span<const ErrorRow> rows, const std::string& without,
   design.data.blocks = sets.size();
   design.data.priors = part_priors(deviation_of_parts, sets.size());
   return design;
+}
+
+// The slope of the errors of one layout over its numbers of GPUs, and the variance of that slope by
+// the rest of the rows. Nothing where they are of one number.
+struct Growth {
+  double slope = 0, variance = 0;
+};
+std::optional<Growth> growth_of(const std::vector<const ErrorRow*>& ladder, double rest_variance) {
+  const auto count = static_cast<double>(ladder.size());
+  double mean_scale = 0, mean_error = 0, squares = 0, product = 0;
+  for (const ErrorRow* row : ladder) {
+    mean_scale += scale_coefficient(row->traits.gpus) / count;
+    mean_error += row->log_error / count;
+  }
+  for (const ErrorRow* row : ladder) {
+    const double off = scale_coefficient(row->traits.gpus) - mean_scale;
+    squares += off * off;
+    product += off * (row->log_error - mean_error);
+  }
+  if (squares < 1e-9) return std::nullopt;
+  return Growth{.slope = product / squares, .variance = rest_variance / squares};
+}
+
+// TimeErrorModel::growth: of each set the root of the mean square of its ladders' slopes, less what
+// the rest of the rows makes of it; the mean over the sets.
+double growth_over_ladders(std::span<const ErrorRow> rows, const std::string& without,
+                           double rest_variance) {
+  std::map<std::string, std::map<std::string, std::vector<const ErrorRow*>>> ladders;
+  for (const ErrorRow& row : rows)
+    if (row.set != without)
+      ladders[row.set][owner_of(ErrorSource::layout, row.traits)].push_back(&row);
+  double deviations = 0, sets = 0;
+  for (const auto& [set, of_set] : ladders) {
+    double sum = 0, count = 0;
+    for (const auto& [layout, ladder] : of_set) {
+      const std::optional<Growth> growth = growth_of(ladder, rest_variance);
+      if (!growth) continue;
+      sum += growth->slope * growth->slope - growth->variance;
+      ++count;
+    }
+    if (count == 0) continue;
+    deviations += std::sqrt(std::max(0.0, sum / count));
+    ++sets;
+  }
+  return sets == 0 ? 0 : deviations / sets;
 }
 
 TimeErrorModel model_of(const Design& design, const MixedFit& fit) {
@@ -161,6 +212,7 @@ TimeErrorModel without_set(std::span<const ErrorRow> rows, const std::string& se
   const Design design = design_of(rows, set, start.unmeasured);
   const MixedFit from = start_of(start);
   TimeErrorModel model = model_of(design, fit_mixed(design.data, rounds_without_one, &from));
+  model.growth = growth_over_ladders(rows, set, model.rest_variance());
   model.unmeasured = start.unmeasured;
   model.unlike = start.unlike;
   model.multiple = start.multiple;
@@ -174,6 +226,7 @@ TimeErrorFit fit_time_error(std::span<const ErrorRow> rows, const OutsideSpread&
   TimeErrorFit made{.model = model_of(design, fit_mixed(design.data, rounds_of_all)),
                     .coverage = {}};
   made.model.level = level;
+  made.model.growth = growth_over_ladders(rows, "", made.model.rest_variance());
   made.model.unmeasured = outside.unmeasured;
   made.model.unlike = outside.unlike;
   const std::vector<std::string> sets = names_of_sets(rows);

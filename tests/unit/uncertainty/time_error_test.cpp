@@ -20,6 +20,7 @@ TimeErrorModel small_model() {
   model.multiple = 2;
   model.deviation[static_cast<Eigen::Index>(ErrorSource::machine)] = 0.03;
   model.deviation[static_cast<Eigen::Index>(ErrorSource::job)] = 0.04;
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::layout)] = 0.02;
   model.deviation[static_cast<Eigen::Index>(ErrorSource::tensor)] = 1;
   model.rest = 0.05;
   model.unlike = 0.1;
@@ -32,7 +33,7 @@ TimeErrorModel small_model() {
 }
 
 JobTraits plain() {
-  return {.job = "a job", .shares = {.products = 1}};
+  return {.job = "a job", .layout = "a layout", .shares = {.products = 1}};
 }
 
 double half_width(const TimeInterval& of) {
@@ -50,7 +51,8 @@ std::string saved(const std::string& text) {
 TEST_CASE("An interval adds the variances of what is known of a job", "[uncertainty]") {
   const TimeErrors errors{small_model()};
   const TimeInterval interval = errors.interval(plain());
-  CHECK(half_width(interval) == Approx(2 * std::sqrt(0.03 * 0.03 + 0.04 * 0.04 + 0.05 * 0.05)));
+  CHECK(half_width(interval) ==
+        Approx(2 * std::sqrt(0.03 * 0.03 + 0.04 * 0.04 + 0.02 * 0.02 + 2 * 0.05 * 0.05)));
   CHECK(interval.low * interval.high == Approx(1));
   CHECK(interval.level == 0.9);
   CHECK(interval.rows == 100);
@@ -126,7 +128,8 @@ TEST_CASE("One's own runs narrow the interval, of the same job most", "[uncertai
   const TimeErrors once = errors.anchored(anchor);
   const double same = half_width(once.interval(plain()));
   CHECK(same < before);
-  CHECK(same > 2 * 0.05);
+  const double rest = std::sqrt(2) * 0.05;
+  CHECK(same > 2 * rest);
   JobTraits other = plain();
   other.job = "another job";
   CHECK(half_width(once.interval(other)) > same);
@@ -135,7 +138,7 @@ TEST_CASE("One's own runs narrow the interval, of the same job most", "[uncertai
   // Very many runs leave what nothing explains.
   const AnchorRun run = anchor.runs[0];
   anchor.runs.assign(10'000, run);
-  CHECK(half_width(errors.anchored(anchor).interval(plain())) == Approx(2 * 0.05).epsilon(0.01));
+  CHECK(half_width(errors.anchored(anchor).interval(plain())) == Approx(2 * rest).epsilon(0.01));
 }
 
 TEST_CASE("Factors take what runs say: by hand, of one effect", "[uncertainty]") {
@@ -146,13 +149,53 @@ TEST_CASE("Factors take what runs say: by hand, of one effect", "[uncertainty]")
   Anchor anchor;
   anchor.runs.emplace_back().traits = plain();
   anchor.runs[0].log_error = 0.1;
-  // A normal prior of 0.03 and a reading with 0.05: the share 0.03^2 / (0.03^2 + 0.05^2).
-  const double expected = 0.1 * 0.0009 / (0.0009 + 0.0025);
+  // A normal prior of 0.03 and a reading with the variance 2 x 0.05^2.
+  const double expected = 0.1 * 0.0009 / (0.0009 + 0.005);
   const TimeErrors once = errors.anchored(anchor);
-  const TimeFactors factors = once.factors("a job", 8);
+  const TimeFactors factors = once.factors(plain());
   CHECK(factors.products == Approx(std::exp(expected)));
   CHECK(factors.tensor == Approx(std::exp(expected)));
   CHECK(once.moments(plain()).mean == Approx(0));
+}
+
+TEST_CASE("A run tells of its layout what it tells of no other", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::layout)] = 0.2;
+  model.rest = 0.01;
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = plain();
+  anchor.runs[0].log_error = 0.2;
+  const TimeErrors once = TimeErrors{model}.anchored(anchor);
+  // A run far from the forecasts of others: its own forecast comes out at it.
+  CHECK(std::log(once.factors(plain()).products) == Approx(0.2).margin(0.002));
+  JobTraits other = plain();
+  other.layout = "another layout";
+  CHECK(once.factors(other).products < std::exp(0.05));
+  CHECK(half_width(once.interval(other)) > 2 * 0.2);
+  CHECK(half_width(once.interval(plain())) < 2 * 0.03);
+}
+
+TEST_CASE("Two runs of one layout tell how its error grows with the GPUs", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.deviation[static_cast<Eigen::Index>(ErrorSource::layout)] = 0.2;
+  model.rest = 0.005;
+  model.growth = 0.05;
+  Anchor anchor;
+  anchor.runs.resize(2);
+  anchor.runs[0].traits = anchor.runs[1].traits = plain();
+  anchor.runs[0].traits.gpus = 8;
+  anchor.runs[1].traits.gpus = 64;
+  anchor.runs[0].log_error = 0.1;
+  anchor.runs[1].log_error = 0.2;
+  const TimeErrors both = TimeErrors{model}.anchored(anchor);
+  JobTraits larger = plain();
+  larger.gpus = 512;
+  CHECK(std::log(both.factors(larger).products) == Approx(0.3).margin(0.01));
+  // One run alone gives its own factor at any scale, and is less sure of it there.
+  anchor.runs.resize(1);
+  const TimeErrors one = TimeErrors{model}.anchored(anchor);
+  CHECK(one.factors(larger).products == Approx(one.factors(anchor.runs[0].traits).products));
+  CHECK(half_width(one.interval(larger)) > half_width(both.interval(larger)));
 }
 
 TEST_CASE("Runs that are far off move no factor beyond its bounds", "[uncertainty]") {
@@ -161,7 +204,7 @@ TEST_CASE("Runs that are far off move no factor beyond its bounds", "[uncertaint
   Anchor anchor;
   anchor.runs.emplace_back().traits = plain();
   anchor.runs[0].log_error = 15;
-  const TimeFactors factors = TimeErrors{model}.anchored(anchor).factors("a job", 8);
+  const TimeFactors factors = TimeErrors{model}.anchored(anchor).factors(plain());
   CHECK(factors.products == 4);
 }
 
@@ -181,6 +224,7 @@ TEST_CASE("The file of an anchor gives the runs that were written", "[uncertaint
   CHECK(read.device == anchor.device);
   CHECK(read.framework == anchor.framework);
   CHECK(read.runs[0].traits.job == "a job");
+  CHECK(read.runs[0].traits.layout == "a layout");
   CHECK(read.runs[0].traits.gpus == 64);
   CHECK(read.runs[0].traits.shares.tensor == 0.1);
   CHECK(read.runs[0].measured == run.measured);
@@ -230,7 +274,7 @@ TEST_CASE("Of two jobs that are as fast, choosing the one that is less sure cost
   const std::vector<double> equal = errors.regrets({plain(), plain()}, {one, one});
   CHECK(equal[0] == equal[1]);
   // The mean of the smaller of two normal errors is 1/sqrt(pi) of their deviation below their mean.
-  CHECK(equal[0] == Approx(0.05 / std::sqrt(3.14159)).margin(0.006));
+  CHECK(equal[0] == Approx(std::hypot(std::sqrt(2) * 0.05, 0.02) / std::sqrt(3.14159)).margin(0.006));
   const std::vector<double> unequal = errors.regrets({plain(), context}, {one, one});
   CHECK(unequal[1] > unequal[0]);
   CHECK(errors.regrets({context}, {one})[0] == Approx(0).margin(1e-12));
