@@ -17,8 +17,8 @@
 #include "sim/calibration/fit.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scores/real/real_suite.hpp"
 #include "sim/topology/device_of_gpu.hpp"
-#include "sim/validation/real/real_suite.hpp"
 
 namespace real {
 namespace {

@@ -12,9 +12,9 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/memory/arena.hpp"
+#include "sim/scores/score.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/compare.hpp"
-#include "sim/validation/score.hpp"
 
 namespace real {
 namespace {

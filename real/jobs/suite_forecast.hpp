@@ -6,8 +6,8 @@
 
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/scores/real/run_score.hpp"
 #include "sim/timeline/record.hpp"
-#include "sim/validation/rows/run_score.hpp"
 
 namespace real {
 

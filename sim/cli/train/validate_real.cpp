@@ -7,7 +7,7 @@
 #include "real/jobs/suite_run.hpp"
 #include "sim/cli/train/engine.hpp"
 #include "sim/cli/train/run_end.hpp"
-#include "sim/validation/real/real_tables.hpp"
+#include "sim/scores/real/real_tables.hpp"
 
 namespace sim {
 namespace {
