@@ -1,4 +1,4 @@
-#include "sim/choose/choose.hpp"
+#include "sim/convergence/choose/choose.hpp"
 
 #include <algorithm>
 

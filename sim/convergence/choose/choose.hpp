@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/choose/candidates.hpp"
+#include "sim/convergence/choose/candidates.hpp"
 #include "sim/convergence/factors.hpp"
 #include "sim/sweep/axis.hpp"
 #include "sim/sweep/point.hpp"

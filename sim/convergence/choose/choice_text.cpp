@@ -8,7 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/choose/choose.hpp"
+#include "sim/convergence/choose/choose.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/text_grid.hpp"
 #include "sim/sweep/plot.hpp"

@@ -1,4 +1,4 @@
-#include "sim/choose/candidates.hpp"
+#include "sim/convergence/choose/candidates.hpp"
 
 #include <fmt/format.h>
 
