@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/engine/device_spread.hpp"
+#include "sim/options/device_spread.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/rows/row_keys.hpp"
 #include "sim/scenario/write_scenario.hpp"

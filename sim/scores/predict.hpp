@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/control.hpp"
 #include "sim/base/words.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/rows/measured.hpp"

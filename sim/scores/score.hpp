@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/control.hpp"
 #include "sim/rows/measured.hpp"
 #include "sim/scores/predict.hpp"
 
