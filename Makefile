@@ -72,7 +72,7 @@ configure-asan: install
 	@tools/install-packages $(SANITIZER_PACKAGES)
 	cmake --preset asan
 
-# ASAN_ONLY='base config': the tests of these rooms alone.
+# ASAN_ONLY='base config scripts': the tests of these rooms alone.
 asan: configure-asan
 	cmake --build --preset asan -j $(JOBS) $(if $(ASAN_ONLY),--target $(ASAN_ONLY:%=test_%))
 	@tools/run-tests asan $(ASAN_ONLY)

@@ -10,7 +10,7 @@
 
 #include "real/calibrate/bench.hpp"
 #include "real/cuda/device.hpp"
-#include "real/cuda/nccl.hpp"
+#include "real/cuda/nccl/nccl.hpp"
 
 namespace real {
 

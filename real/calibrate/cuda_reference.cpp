@@ -8,9 +8,9 @@
 
 #include "real/calibrate/kernel_samples.hpp"
 #include "real/calibrate/reference.hpp"
-#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/device.hpp"
-#include "real/cuda/gemm.hpp"
+#include "real/cuda/gemm/algorithm_file.hpp"
+#include "real/cuda/gemm/gemm.hpp"
 #include "real/cuda/program_memory.hpp"
 #include "sim/base/check.hpp"
 

@@ -11,8 +11,8 @@
 #include "real/calibrate/grid.hpp"
 #include "real/calibrate/machine_facts.hpp"
 #include "real/calibrate/measure.hpp"
-#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/environment.hpp"
+#include "real/cuda/gemm/algorithm_file.hpp"
 #include "sim/base/input_error.hpp"
 
 namespace real {

@@ -13,7 +13,7 @@
 
 #include "real/cuda/device_check.hpp"
 #include "real/cuda/first_launches.hpp"
-#include "real/cuda/nccl.hpp"
+#include "real/cuda/nccl/nccl.hpp"
 #include "real/cuda/prepare.hpp"
 #include "real/cuda/program_memory.hpp"
 #include "real/cuda/recorder.hpp"

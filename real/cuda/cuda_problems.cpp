@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "real/cuda/communicators.hpp"
 #include "real/cuda/cuda_backend.hpp"
+#include "real/cuda/nccl/communicators.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/model/dropout.hpp"
 

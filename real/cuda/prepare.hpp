@@ -5,8 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "real/cuda/gemm.hpp"
-#include "real/cuda/nccl.hpp"
+#include "real/cuda/gemm/gemm.hpp"
+#include "real/cuda/nccl/nccl.hpp"
 #include "real/engine/launch/kernel_launches.hpp"
 
 namespace real {

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "real/cuda/communicators.hpp"
 #include "real/cuda/device.hpp"
+#include "real/cuda/nccl/communicators.hpp"
 #include "real/engine/bound_program.hpp"
 #include "real/net/transport.hpp"
 #include "sim/timeline/timeline.hpp"

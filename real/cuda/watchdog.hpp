@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "real/cuda/nccl.hpp"
+#include "real/cuda/nccl/nccl.hpp"
 
 namespace real {
 

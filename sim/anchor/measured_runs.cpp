@@ -10,7 +10,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/near_names.hpp"
 #include "sim/base/quantity.hpp"
-#include "sim/validation/rows/csv.hpp"
+#include "sim/rows/csv.hpp"
 
 namespace sim {
 namespace {

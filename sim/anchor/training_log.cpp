@@ -12,7 +12,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
-#include "sim/validation/score.hpp"
+#include "sim/scores/score.hpp"
 
 namespace sim {
 namespace {

@@ -1,5 +1,5 @@
 // MachineRequest: the measurements to take on this machine, and where the result goes.
-// real/scenario measures.
+// real/jobs measures.
 #pragma once
 
 #include <string>

@@ -4,9 +4,9 @@
 #include "sim/base/time_factors.hpp"
 #include "sim/catalog/tables.hpp"
 #include "sim/collective/collective_cost.hpp"
-#include "sim/engine/device_spread.hpp"
-#include "sim/engine/simulate.hpp"
 #include "sim/layout/learning_rate.hpp"
+#include "sim/options/device_spread.hpp"
+#include "sim/options/simulation_options.hpp"
 #include "sim/scenario/disturbance.hpp"
 #include "sim/scenario/scenario.hpp"
 

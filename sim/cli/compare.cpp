@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
 

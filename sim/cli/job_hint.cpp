@@ -8,7 +8,7 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/config/file_kind.hpp"
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/interop/job_kind.hpp"
 
 namespace sim {

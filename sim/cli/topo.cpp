@@ -5,7 +5,7 @@
 
 #include "sim/base/table_text.hpp"
 #include "sim/cli/command.hpp"
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/topology/describe.hpp"
 #include "sim/topology/route_check.hpp"
 #include "sim/topology/survey/survey.hpp"

@@ -19,8 +19,6 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_sourced_bytes = std::size_t{1} << 20;
-
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -67,7 +65,8 @@ std::string read_input(const std::string& path) {
   return text;
 }
 
-Document::Document(std::unique_ptr<Tree> tree) : tree_{std::move(tree)} {}
+Document::Document(std::unique_ptr<Tree> tree, std::vector<Remark> remarks)
+    : tree_{std::move(tree)}, remarks_{std::move(remarks)} {}
 Document::Document(Document&&) noexcept = default;
 Document& Document::operator=(Document&&) noexcept = default;
 Document::~Document() = default;
@@ -84,57 +83,7 @@ Document Document::load(const std::string& path, Syntax syntax) {
   return parse(text, path, syntax);
 }
 
-std::optional<std::string> text_beside(const std::string& path, std::string_view named) {
-  namespace fs = std::filesystem;
-  const fs::path asked{named};
-  const fs::path file =
-      fs::path{path}.parent_path() / (asked.is_absolute() ? asked.filename() : asked);
-  std::error_code error;
-  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > most_sourced_bytes)
-    return std::nullopt;
-  std::string text = read_input(file.string());
-  std::erase(text, '\r');
-  const auto is_control = [](char c) { return c >= 0 && c < ' ' && c != '\t' && c != '\n'; };
-  return std::ranges::any_of(text, is_control) ? std::nullopt : std::optional{std::move(text)};
-}
-
-std::optional<std::string> Document::text_beside(const std::string& path, std::string_view named) {
-  return sim::text_beside(path, named);
-}
-
-Document Document::load_flags(const std::string& path, std::span<const Definition> definitions) {
-  const std::string text = read_file(path);
-  InputLog::note(path, text);
-  Document document{std::make_unique<Tree>(text, path)};
-  const auto beside = [&path](std::string_view named) { return text_beside(path, named); };
-  parse_flags_into(*document.tree_, definitions, beside, document.remarks_);
-  return document;
-}
-
-Document Document::load_variables(const std::string& path,
-                                  std::span<const Definition> definitions) {
-  const std::string text = read_file(path);
-  InputLog::note(path, text);
-  Document document{std::make_unique<Tree>(text, path)};
-  const auto beside = [&path](std::string_view named) { return text_beside(path, named); };
-  parse_variables_into(*document.tree_, definitions, beside, document.remarks_);
-  return document;
-}
-
-Document Document::parse_flags(std::string_view text, std::string name,
-                               std::span<const Definition> definitions) {
-  Document document{std::make_unique<Tree>(text, std::move(name))};
-  parse_flags_into(*document.tree_, definitions, {}, document.remarks_);
-  return document;
-}
-
 Document Document::parse(std::string_view text, std::string name, Syntax syntax) {
-  if (syntax == Syntax::flags) return parse_flags(text, std::move(name), {});
-  if (syntax == Syntax::variables) {
-    Document document{std::make_unique<Tree>(text, std::move(name))};
-    parse_variables_into(*document.tree_, {}, {}, document.remarks_);
-    return document;
-  }
   auto tree = std::make_unique<Tree>(text, std::move(name));
   switch (syntax) {
     case Syntax::yaml:
@@ -145,12 +94,6 @@ Document Document::parse(std::string_view text, std::string name, Syntax syntax)
       break;
     case Syntax::toml:
       parse_toml_into(*tree);
-      break;
-    case Syntax::python:
-      parse_python_into(*tree);
-      break;
-    case Syntax::flags:
-    case Syntax::variables:
       break;
   }
   return Document{std::move(tree)};

@@ -151,19 +151,12 @@ class ObjectReader {
   std::uint32_t node_;
 };
 
-// Definition tells a shell script from outside the value of NAME, whatever the script assigns to
-// it.
-struct Definition {
-  std::string name, value;
-};
 // Something that a reader of a whole file has to be told: "--lr" is given twice.
 struct Remark {
   std::string about, what;
 };
 
-// flags: command-line flags in a file, as flags_tree.cpp describes them; variables: of a shell
-// script, as variables_tree.cpp does.
-enum class Syntax : std::uint8_t { yaml, json, toml, python, flags, variables };
+enum class Syntax : std::uint8_t { yaml, json, toml };
 
 class Document {
  public:
@@ -172,15 +165,11 @@ class Document {
   static Document load(const std::string& path);
   static Document load(const std::string& path, Syntax syntax);
   static Document parse(std::string_view text, std::string name, Syntax syntax);
-  // Syntax::flags, with variables given from outside. Scripts that it sources are read where they
-  // lie beside it.
-  static Document load_flags(const std::string& path, std::span<const Definition> definitions);
-  static Document load_variables(const std::string& path, std::span<const Definition> definitions);
-  static Document parse_flags(std::string_view text, std::string name,
-                              std::span<const Definition> definitions);
   static Document parse_yaml(std::string_view text, std::string name);
   static Document parse_json(std::string_view text, std::string name);
 
+  // A tree that another reader has filled (sim/scripts), with what it has to say of the file.
+  explicit Document(std::unique_ptr<Tree> tree, std::vector<Remark> remarks = {});
   Document(Document&&) noexcept;
   Document& operator=(Document&&) noexcept;
   ~Document();
@@ -200,8 +189,6 @@ class Document {
   std::vector<Problem> problems(const Document* related = nullptr) const;
 
  private:
-  explicit Document(std::unique_ptr<Tree> tree);
-  static std::optional<std::string> text_beside(const std::string& path, std::string_view named);
   std::unique_ptr<Tree> tree_;
   std::vector<Remark> remarks_;
 };

@@ -5,7 +5,8 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/device_spread.hpp"
+#include "sim/engine/graph_scope.hpp"
+#include "sim/options/device_spread.hpp"
 
 namespace sim {
 namespace {

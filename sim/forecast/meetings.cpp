@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/plan/meeting.hpp"
 
 namespace sim {

@@ -7,7 +7,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/input_error.hpp"
-#include "sim/engine/device_spread.hpp"
+#include "sim/options/device_spread.hpp"
 #include "sim/plan/server_exchange.hpp"
 #include "sim/servers/run_servers.hpp"
 

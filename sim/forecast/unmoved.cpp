@@ -12,6 +12,7 @@
 #include "sim/base/input_error.hpp"
 #include "sim/base/quantity.hpp"
 #include "sim/collective/load_cluster.hpp"
+#include "sim/engine/simulate.hpp"
 
 namespace sim {
 namespace {

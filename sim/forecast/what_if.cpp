@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/base/parallel.hpp"
+#include "sim/engine/simulator.hpp"
 
 namespace sim {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "sim/interop/formats.hpp"
 #include "sim/scenario/write_scenario.hpp"
+#include "sim/scripts/scripts.hpp"
 
 namespace sim {
 namespace {
@@ -17,8 +18,7 @@ Imported read_back(const Exported& exported, const Scenario& scenario, Target ta
   without_model.model.reset();
   switch (target) {
     case Target::megatron:
-      return import_megatron(Document::parse(exported.text, "exported", Syntax::flags),
-                             without_model);
+      return import_megatron(parse_flags(exported.text, "exported"), without_model);
     case Target::torchtitan:
       return import_torchtitan(Document::parse(exported.text, "exported", Syntax::toml),
                                without_model);
@@ -28,7 +28,7 @@ Imported read_back(const Exported& exported, const Scenario& scenario, Target ta
       break;
   }
   const Document json = Document::parse(exported.text, "exported", Syntax::json);
-  const Document flags = Document::parse(exported.flags, "exported flags", Syntax::flags);
+  const Document flags = parse_flags(exported.flags, "exported flags");
   return import_deepspeed(json, &flags, request);
 }
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "sim/config/input_log.hpp"
-#include "sim/config/primus_yaml.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/bridge/bridge_launch.hpp"
 #include "sim/interop/bridge/bridge_recipe.hpp"
@@ -16,6 +15,8 @@
 #include "sim/interop/torchtitan/torchtitan_registry.hpp"
 #include "sim/interop/trainers/trainer_job.hpp"
 #include "sim/interop/trainers/trainer_launch.hpp"
+#include "sim/scripts/flags/primus_yaml.hpp"
+#include "sim/scripts/scripts.hpp"
 
 namespace sim {
 namespace {
@@ -83,7 +84,7 @@ Document load_primus(const JobFile& job, std::string_view framework, std::string
                      fmt::format("this experiment of Primus trains with {}: give it to stepcast "
                                  "import primus",
                                  framework)};
-  return Document::load_flags(job.file, definitions_of(job));
+  return load_flags(job.file, definitions_of(job));
 }
 
 Imported from_primus(const JobFile& job, const ImportRequest& known, std::string_view framework,
@@ -113,7 +114,7 @@ Imported from_megatron(const JobFile& job, const ImportRequest& known) {
   if (const std::string framework = primus_framework(text); !framework.empty())
     return from_primus(job, known, framework, "megatron");
   if (const auto problem = started_elsewhere(job, text)) throw InputError{{*problem}};
-  Document flags = Document::load_flags(job.file, definitions_of(job));
+  Document flags = load_flags(job.file, definitions_of(job));
   const SetValues set = set_values(job, true);
   flags.change(set.changes);
   return with_notes(import_megatron(flags, known), set);
@@ -140,7 +141,7 @@ Imported from_torchtitan(const JobFile& job, const ImportRequest& known) {
         torchtitan_launch(load_launch(job.file, definitions_of(job)), job.file);
     return from_toml(job, launch.file, with_gpus(known, launch.gpus), launch.changes);
   }
-  Document python = Document::load(job.file, Syntax::python);
+  Document python = load_python(job.file);
   const std::string name = registry_function(python, job.recipe);
   SetValues set = set_values(job, false);
   for (Change& change : set.changes)
@@ -205,7 +206,7 @@ Imported from_deepspeed(const JobFile& job, const ImportRequest& known) {
   const SetValues set = set_values(job, false);
   json.change(set.changes);
   if (job.flags.empty()) return with_notes(import_deepspeed(json, nullptr, known), set);
-  const Document flags = Document::load_flags(job.flags, definitions_of(job));
+  const Document flags = load_flags(job.flags, definitions_of(job));
   Imported imported = import_deepspeed(json, &flags, known);
   add_notes(flags.remarks(), imported);
   return with_notes(std::move(imported), set);
@@ -248,7 +249,7 @@ Imported from_automodel(const JobFile& job, const ImportRequest& known) {
 }
 
 Imported from_mlperf(const JobFile& job, const ImportRequest& known) {
-  Document variables = Document::load_variables(job.file, definitions_of(job));
+  Document variables = load_variables(job.file, definitions_of(job));
   const SetValues set = set_values(job, false);
   variables.change(set.changes);
   return with_notes(import_mlperf(variables, known), set);

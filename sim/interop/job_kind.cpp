@@ -4,11 +4,11 @@
 #include <array>
 
 #include "sim/config/file_kind.hpp"
-#include "sim/config/foreign_format.hpp"
-#include "sim/config/primus_yaml.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/interop/foreign_start.hpp"
 #include "sim/interop/torchtitan/torchtitan_registry.hpp"
+#include "sim/scripts/flags/primus_yaml.hpp"
 
 namespace sim {
 namespace {

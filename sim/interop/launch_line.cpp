@@ -5,7 +5,7 @@
 #include <cctype>
 #include <filesystem>
 
-#include "sim/config/manifest.hpp"
+#include "sim/scripts/launch/manifest.hpp"
 
 namespace sim {
 namespace {

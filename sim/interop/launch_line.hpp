@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/config/launch.hpp"
+#include "sim/scripts/launch/launch.hpp"
 
 namespace sim {
 

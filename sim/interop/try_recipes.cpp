@@ -11,7 +11,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/interop/bridge/bridge_recipe.hpp"
 #include "sim/interop/job_kind.hpp"
 #include "sim/interop/megatron/mlperf.hpp"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/whole_groups.hpp"
 #include "sim/report/memory_error.hpp"

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
-#include "sim/engine/simulate.hpp"
 #include "sim/framework/presets/preset.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/layout/training.hpp"
 #include "sim/model/model.hpp"
+#include "sim/options/simulation_options.hpp"
 #include "sim/scenario/followed.hpp"
 #include "sim/scenario/imported_facts.hpp"
 #include "sim/topology/cluster.hpp"

@@ -156,7 +156,7 @@ Bytes read_reserved(const ObjectReader& reader) {
 }
 
 // Checks the reference times of the machine that was calibrated, for runs on it:
-// sim/validation/real/real_drift.hpp reads them, and no forecast does.
+// sim/scores/real/real_drift.hpp reads them, and no forecast does.
 void check_reference(const ObjectReader& reader) {
   for (const char* key : {"product", "copy", "whole"})
     if (reader.duration(key) <= Duration{}) reader.problem(key, "a reference takes time");

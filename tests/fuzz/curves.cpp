@@ -1,6 +1,6 @@
 // Tables of collective curves: the first line that is "--" divides the curves from their index. Any
 // text is an InputError or curves, each of which is predicted or skipped with a reason.
-#include "sim/validation/curves.hpp"
+#include "sim/scores/curves.hpp"
 
 #include <cstdint>
 #include <string_view>

@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <string_view>
 
-#include "sim/config/launch.hpp"
+#include "sim/scripts/launch/launch.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/fuzz/support/walk.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text{reinterpret_cast<const char*>(data), size};
   const std::array<sim::Definition, 1> given{{{"A", "--bf16"}}};
   try {
-    const sim::Document document = sim::Document::parse_flags(text, "run.sh", given);
+    const sim::Document document = sim::parse_flags(text, "run.sh", given);
     for (const sim::Remark& remark : document.remarks())
       if (remark.about.empty() || remark.what.empty()) __builtin_trap();
     int budget = 1000;

@@ -1,6 +1,6 @@
 // The recogniser of other programs' files: any text has a name or none, and what is told of it is
 // one message.
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 
 #include <cstdint>
 #include <string_view>

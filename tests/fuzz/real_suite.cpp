@@ -1,5 +1,5 @@
 // Suites of real runs: any text is an InputError or scenarios that can be named and overridden.
-#include "sim/validation/real/real_suite.hpp"
+#include "sim/scores/real/real_suite.hpp"
 
 #include <cstdint>
 #include <string_view>

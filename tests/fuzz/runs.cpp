@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "sim/base/input_error.hpp"
-#include "sim/validation/rows/measured_rows.hpp"
-#include "sim/validation/rows/run_scenario.hpp"
+#include "sim/rows/measured_rows.hpp"
+#include "sim/rows/run_scenario.hpp"
 #include "tests/fuzz/support/require.hpp"
 
 namespace {

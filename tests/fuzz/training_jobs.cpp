@@ -13,6 +13,7 @@
 #include "sim/interop/trainers/trainer_job.hpp"
 #include "sim/interop/trainers/trainer_launch.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/fuzz/support/require.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -25,7 +26,7 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
   using sim::Syntax;
   switch (kind) {
     case 'm':
-      return sim::import_megatron(Document::parse(text, "a.sh", Syntax::flags), request);
+      return sim::import_megatron(sim::parse_flags(text, "a.sh"), request);
     case 't':
       return sim::import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), request);
     case 'a':
@@ -38,7 +39,7 @@ sim::Imported import(char kind, std::string_view text, const sim::ImportRequest&
     case 'u':
       return sim::import_automodel(Document::parse(text, "a.yaml", Syntax::yaml), request);
     case 'v':
-      return sim::import_mlperf(Document::parse(text, "a.sh", Syntax::variables), request);
+      return sim::import_mlperf(sim::parse_variables(text, "a.sh"), request);
     case 'l': {  // a launch line
       const sim::Launch launch = sim::parse_launch(text, "a.sh", {});
       for (const sim::BridgeLaunch& line : sim::bridge_launches(launch))

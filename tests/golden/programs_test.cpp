@@ -12,8 +12,8 @@
 #include <sstream>
 
 #include "sim/base/input_error.hpp"
-#include "sim/validation/predict.hpp"
-#include "sim/validation/published.hpp"
+#include "sim/scores/predict.hpp"
+#include "sim/scores/published.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/pair_scenarios.hpp"
 #include "tests/property/random_scenario.hpp"

@@ -10,8 +10,6 @@
 namespace ui {
 namespace {
 
-constexpr double shortest_window = 1000;  // picoseconds
-
 // The selected operator, else the first one that is shown.
 std::optional<OperatorAt> anchor(const Session& session, const std::vector<Row>& rows) {
   if (session.selection().op) return session.selection().op;
@@ -23,9 +21,10 @@ std::optional<OperatorAt> anchor(const Session& session, const std::vector<Row>&
 
 }  // namespace
 
-TimelineView::TimelineView(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
-  setFocusPolicy(Qt::StrongFocus);
-  setMouseTracking(true);
+TimelineView::TimelineView(Session& session, QWidget* parent)
+    : LaneCanvas{{gutter, overview_height + axis_height, overview_height, group_gap, group_gap / 2},
+                 parent},
+      session_{session} {
   setMinimumSize(360, 160);
   setAccessibleName(tr("Timeline"));
   connect(&session_, &Session::result_changed, this, &TimelineView::adopt_result);
@@ -54,26 +53,9 @@ void TimelineView::remake_rows() {
   update();
 }
 
-Canvas TimelineView::canvas() const {
-  const int top = overview_height + axis_height;
-  return {QRect{gutter, top, std::max(1, width() - gutter), std::max(1, height() - top)}, window_,
-          scroll_, pinned_height(rows_)};
-}
-
-void TimelineView::set_window(TimeWindow window) {
-  if (!shown_) return;
-  const double end = static_cast<double>(shown_->lanes.end);
-  const double length = std::clamp(window.length(), shortest_window, end);
-  window.from = std::clamp(window.from, 0.0, end - length);
-  window.to = window.from + length;
-  window_ = window;
-  whole_ = length >= end;
-  Q_EMIT window_changed();
-  update();
-}
-
-void TimelineView::fit() {
-  if (shown_) set_window({0, static_cast<double>(shown_->lanes.end)});
+std::optional<TimeWindow> TimelineView::all() const {
+  if (!shown_) return std::nullopt;
+  return TimeWindow{0, static_cast<double>(shown_->lanes.end)};
 }
 
 void TimelineView::fit_selected() {
@@ -89,25 +71,13 @@ void TimelineView::fit_selected() {
   const double end = static_cast<double>(at.strip->end[at.span]);
   const double margin = (end - begin) * 4;
   set_window({begin - margin, end + margin});
-  reveal(*selection.op);
+  show_operator(*selection.op);
 }
 
 void TimelineView::fit_in_turn() {
   const TimeWindow before = window_;
   fit_selected();
   if (window_.from == before.from && window_.to == before.to) fit();
-}
-
-void TimelineView::zoom(double factor, std::optional<double> at) {
-  const double fixed = at.value_or((window_.from + window_.to) / 2);
-  const double length = std::max(shortest_window, window_.length() * factor);
-  const double share = (fixed - window_.from) / window_.length();
-  set_window({fixed - share * length, fixed + (1 - share) * length});
-}
-
-void TimelineView::pan(double share) {
-  const double by = window_.length() * share;
-  set_window({window_.from + by, window_.to + by});
 }
 
 void TimelineView::toggle_stage(int stage) {
@@ -210,28 +180,15 @@ void TimelineView::select_operator(const OperatorAt& at, bool show) {
   selection.stage =
       shown_->forecast.plan->program(shown_->forecast.timeline.tracks[at.track].rank).stage;
   session_.select(selection);
-  if (show) reveal(at);
+  if (show) show_operator(at);
 }
 
-void TimelineView::reveal(const OperatorAt& at) {
+void TimelineView::show_operator(const OperatorAt& at) {
   const StripAt found = find_operator(rows_, at);
   if (!found.row) return;
-  const double begin = static_cast<double>(found.strip->begin[found.span]);
-  const double end = static_cast<double>(found.strip->end[found.span]);
-  if (begin < window_.from || end > window_.to) {
-    const double length = std::max(window_.length(), (end - begin) * 1.2);
-    set_window({(begin + end - length) / 2, (begin + end + length) / 2});
-  }
-  if (found.row->pinned) return;
-  const Canvas now = canvas();
-  if (found.row->y < scroll_ + now.pinned) set_scroll(found.row->y - now.pinned - group_gap);
-  if (found.row->y + found.row->height > scroll_ + now.area.height())
-    set_scroll(found.row->y + found.row->height - now.area.height() + group_gap);
-}
-
-void TimelineView::set_scroll(int scroll) {
-  scroll_ = std::clamp(scroll, 0, std::max(0, total_height(rows_) - canvas().area.height()));
-  update();
+  reveal({static_cast<double>(found.strip->begin[found.span]),
+          static_cast<double>(found.strip->end[found.span])},
+         found.row);
 }
 
 std::optional<OperatorAt> TimelineView::operator_at(QPoint at) const {
@@ -245,15 +202,12 @@ void TimelineView::paintEvent(QPaintEvent*) {
   QPainter painter{this};
   const Theme& theme = theme_of(*this);
   painter.fillRect(rect(), theme.ground);
-  if (!shown_) {
-    painter.setPen(theme.muted);
-    painter.drawText(
-        rect(), Qt::AlignCenter,
+  if (!shown_)
+    return paint_empty(
+        painter,
         session_.path().empty()
             ? tr("Open a scenario to see its step: File, Open (Ctrl+O), or drop a file here.")
             : tr("Computing the step …"));
-    return;
-  }
   const Canvas now = canvas();
   TimelinePainter draw{painter, theme, now};
   draw.axis(QRect{gutter, overview_height, now.area.width(), axis_height});
@@ -268,12 +222,10 @@ void TimelineView::paintEvent(QPaintEvent*) {
   painter.setClipRect(now.area);
   paint_area(painter, now);
   painter.setClipping(false);
-  paint_gutter(painter, now);
+  paint_labels(painter, now);
+  paint_pins(painter, now);
   paint_overview(painter);
-  if (hasFocus()) {
-    painter.setPen(QPen{theme.accent, 1});
-    painter.drawRect(rect().adjusted(0, 0, -1, -1));
-  }
+  paint_focus(painter);
 }
 
 // Those that are pinned, or the others, with what is drawn over them.
@@ -292,17 +244,9 @@ void TimelineView::paint_rows(QPainter& painter, const Canvas& now, bool pinned)
   if (session_.selection().op) draw.selected(rows_, *session_.selection().op);
 }
 
-void TimelineView::paint_gutter(QPainter& painter, const Canvas& now) {
+// The mark of the lanes that do not scroll.
+void TimelineView::paint_pins(QPainter& painter, const Canvas& now) {
   const Theme& theme = theme_of(*this);
-  painter.fillRect(QRect{0, overview_height, gutter - 4, height()}, theme.panel);
-  for (const bool pinned : {false, true}) {
-    const QRect part = now.part(pinned);
-    painter.setClipRect(QRect{0, part.top(), gutter - 4, part.height()});
-    for (const Row& row : rows_)
-      if (row.pinned == pinned && !row.label.isEmpty() && now.shows(row))
-        paint_label(painter, theme, now, row, gutter - 26, row.expanded);
-  }
-  painter.setClipping(false);
   if (now.pinned == 0) return;
   painter.fillRect(QRect{0, now.area.top() + 2, 3, now.pinned - 4}, theme.accent);
   painter.setPen(theme.accent);

@@ -1,9 +1,6 @@
 // Mouse, wheel and keys in the timeline.
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
-#include <QToolTip>
-#include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
 
@@ -12,17 +9,6 @@
 #include "ui/timeline/view.hpp"
 
 namespace ui {
-
-void TimelineView::wheelEvent(QWheelEvent* event) {
-  const WheelTurn turn = wheel_turn(*event);
-  if (turn.zoom)
-    zoom(*turn.zoom, canvas().time_at(event->position().x()));
-  else if (turn.pan)
-    pan(*turn.pan);
-  else
-    set_scroll(scroll_ + turn.scroll);
-  event->accept();
-}
 
 void TimelineView::mousePressEvent(QMouseEvent* event) {
   if (!shown_) return;
@@ -46,8 +32,7 @@ void TimelineView::mouseMoveEvent(QMouseEvent* event) {
     const double centre = share * static_cast<double>(shown_->lanes.end);
     set_window({centre - window_.length() / 2, centre + window_.length() / 2});
   } else if (drag_ == Drag::pan) {
-    const double by = moved / canvas().area.width() * pressed_window_.length();
-    set_window({pressed_window_.from - by, pressed_window_.to - by});
+    drag_window(moved);
   } else if (std::abs(moved) > 3) {
     const double now = canvas().time_at(event->position().x());
     Selection selection = session_.selection();
@@ -79,16 +64,9 @@ void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
   if (operator_at(event->pos())) fit_selected();
 }
 
-bool TimelineView::event(QEvent* event) {
-  if (event->type() == QEvent::ToolTip && shown_) {
-    const auto* help = static_cast<QHelpEvent*>(event);
-    if (const std::optional<OperatorAt> at = operator_at(help->pos()))
-      QToolTip::showText(help->globalPos(), operator_line(*shown_, *at), this);
-    else
-      QToolTip::hideText();
-    return true;
-  }
-  return QWidget::event(event);
+QString TimelineView::text_at(QPoint place) const {
+  const std::optional<OperatorAt> at = operator_at(place);
+  return at ? operator_line(*shown_, *at) : QString{};
 }
 
 void TimelineView::select_as_area() {
@@ -102,17 +80,8 @@ void TimelineView::select_as_area() {
 }
 
 void TimelineView::keyPressEvent(QKeyEvent* event) {
+  if (take_key(event->key())) return;
   switch (event->key()) {
-    case Qt::Key_W:
-      return zoom(0.7);
-    case Qt::Key_S:
-      return zoom(1 / 0.7);
-    case Qt::Key_A:
-      return pan(-0.2);
-    case Qt::Key_D:
-      return pan(0.2);
-    case Qt::Key_Home:
-      return fit();
     case Qt::Key_F:
       return event->isAutoRepeat() ? void() : fit_in_turn();
     case Qt::Key_Period:
@@ -125,10 +94,6 @@ void TimelineView::keyPressEvent(QKeyEvent* event) {
       return step_path(false);
     case Qt::Key_N:
       return step_match(!(event->modifiers() & Qt::ShiftModifier));
-    case Qt::Key_Down:
-      return set_scroll(scroll_ + 22);
-    case Qt::Key_Up:
-      return set_scroll(scroll_ - 22);
     case Qt::Key_Return:
     case Qt::Key_Enter:
       return toggle_stage(session_.selection().stage);

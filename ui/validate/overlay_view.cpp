@@ -1,11 +1,8 @@
 #include "ui/validate/overlay_view.hpp"
 
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
-#include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
 
@@ -19,8 +16,7 @@ namespace {
 constexpr int gutter = 168;
 constexpr int axis_height = 22;
 constexpr int pair_gap = 10;
-constexpr double shortest_window = 1000;  // picoseconds
-constexpr int least_drag = 4;             // px
+constexpr int least_drag = 4;  // px
 
 double ps(sim::TimePoint time) {
   return static_cast<double>(time.time_since_epoch().count());
@@ -45,9 +41,8 @@ std::uint32_t group_of(const OverlayAt& at) {
 
 }  // namespace
 
-OverlayView::OverlayView(QWidget* parent) : QWidget{parent} {
-  setFocusPolicy(Qt::StrongFocus);
-  setMouseTracking(true);
+OverlayView::OverlayView(QWidget* parent)
+    : LaneCanvas{{gutter, axis_height, 0, pair_gap, pair_gap}, parent} {
   setMinimumSize(360, 140);
   setAccessibleName(tr("Forecast above the recorded run"));
 }
@@ -87,11 +82,20 @@ void OverlayView::remake_rows() {
   set_scroll(scroll_);
 }
 
-Canvas OverlayView::canvas(int side) const {
-  const QRect area{gutter, axis_height, std::max(1, width() - gutter),
-                   std::max(1, height() - axis_height)};
-  if (side == 0) return {area, window_, scroll_};
-  return {area, {map_.time(window_.from), map_.time(window_.to)}, scroll_};
+Canvas OverlayView::canvas_of(int side) const {
+  Canvas now = canvas();
+  if (side == 1) now.window = {map_.time(window_.from), map_.time(window_.to)};
+  return now;
+}
+
+std::optional<TimeWindow> OverlayView::all() const {
+  if (!overlay_) return std::nullopt;
+  return TimeWindow{std::min(0.0, map_.offset), shown_end()};
+}
+
+std::optional<bool> OverlayView::opened(const Row& row) const {
+  const bool of_forecast = row.group->track % 2 == 0;
+  return of_forecast ? std::optional<bool>{open_[row.group->track / 2]} : std::nullopt;
 }
 
 double OverlayView::shown_end() const {
@@ -122,39 +126,7 @@ void OverlayView::align_selected() {
   const OverlayAt& run = selected_->side == 1 ? *selected_ : *other;
   const OverlayAt& forecast = selected_->side == 1 ? *other : *selected_;
   map_.offset += shown_time(forecast) - shown_time(run);
-  reveal(forecast);
-  update();
-}
-
-void OverlayView::set_window(TimeWindow window) {
-  if (!overlay_) return;
-  const double first = std::min(0.0, map_.offset);
-  const double length = std::clamp(window.length(), shortest_window, shown_end() - first);
-  window.from = std::clamp(window.from, first, shown_end() - length);
-  window.to = window.from + length;
-  window_ = window;
-  update();
-}
-
-void OverlayView::fit() {
-  if (overlay_) set_window({std::min(0.0, map_.offset), shown_end()});
-}
-
-void OverlayView::zoom(double factor, std::optional<double> at) {
-  const double fixed = at.value_or((window_.from + window_.to) / 2);
-  const double share = (fixed - window_.from) / window_.length();
-  const double length = std::max(shortest_window, window_.length() * factor);
-  set_window({fixed - share * length, fixed + (1 - share) * length});
-}
-
-void OverlayView::pan(double share) {
-  const double by = window_.length() * share;
-  set_window({window_.from + by, window_.to + by});
-}
-
-void OverlayView::set_scroll(int scroll) {
-  const int all = rows_.empty() ? 0 : rows_.back().y + rows_.back().height + pair_gap;
-  scroll_ = std::clamp(scroll, 0, std::max(0, all - canvas(0).area.height()));
+  show_operator(forecast);
   update();
 }
 
@@ -167,26 +139,16 @@ void OverlayView::toggle_streams(std::size_t pair) {
 void OverlayView::select(std::optional<OverlayAt> at, bool show) {
   if (at == selected_) return;
   selected_ = at;
-  if (at && show) reveal(*at);
+  if (at && show) show_operator(*at);
   setAccessibleDescription(at ? text_of(*at) : QString{});
   update();
   Q_EMIT selection_changed();
 }
 
-void OverlayView::reveal(const OverlayAt& at) {
-  const sim::Span& span = overlay_->span(at);
-  const double begin = shown_time(at);
-  const double end = at.side == 0 ? ps(span.end) : map_.shown(ps(span.end));
-  if (begin < window_.from || end > window_.to) {
-    const double length = std::max(window_.length(), (end - begin) * 1.2);
-    set_window({(begin + end - length) / 2, (begin + end + length) / 2});
-  }
-  const StripAt found = find_operator(rows_, {group_of(at), at.op});
-  if (!found.row) return;
-  if (found.row->y < scroll_) set_scroll(found.row->y - pair_gap);
-  const int room = canvas(0).area.height();
-  if (found.row->y + found.row->height > scroll_ + room)
-    set_scroll(found.row->y + found.row->height - room + pair_gap);
+void OverlayView::show_operator(const OverlayAt& at) {
+  const sim::TimePoint end = overlay_->span(at).end;
+  reveal({shown_time(at), at.side == 0 ? ps(end) : map_.shown(ps(end))},
+         find_operator(rows_, {group_of(at), at.op}).row);
 }
 
 void OverlayView::step(bool forward) {
@@ -219,9 +181,9 @@ QString OverlayView::text_of(const OverlayAt& at) const {
 }
 
 std::optional<OverlayAt> OverlayView::operator_at(QPoint at) const {
-  const Row* row = row_at(rows_, canvas(0), at);
+  const Row* row = row_at(rows_, canvas(), at);
   if (!row || at.x() < gutter) return std::nullopt;
-  const Canvas of_side = canvas(static_cast<int>(row->group->track % 2));
+  const Canvas of_side = canvas_of(static_cast<int>(row->group->track % 2));
   const std::optional<OperatorAt> near = operator_near(*row, of_side, at.x());
   return near ? std::optional{place(*row->group, near->op)} : std::nullopt;
 }
@@ -230,14 +192,9 @@ void OverlayView::paintEvent(QPaintEvent*) {
   QPainter painter{this};
   const Theme& theme = theme_of(*this);
   painter.fillRect(rect(), theme.ground);
-  if (!overlay_) {
-    painter.setPen(theme.muted);
-    painter.drawText(rect().adjusted(40, 0, -40, 0), Qt::AlignCenter | Qt::TextWordWrap,
-                     empty_text_);
-    return;
-  }
-  const Canvas now = canvas(0);
-  const Canvas of_run = canvas(1);
+  if (!overlay_) return paint_empty(painter, empty_text_);
+  const Canvas now = canvas();
+  const Canvas of_run = canvas_of(1);
   std::array draws{TimelinePainter{painter, theme, now}, TimelinePainter{painter, theme, of_run}};
   draws[0].axis(QRect{gutter, 0, width() - gutter, axis_height});
   painter.setClipRect(now.area);
@@ -245,51 +202,22 @@ void OverlayView::paintEvent(QPaintEvent*) {
     if (now.shows(row)) draws[row.group->track % 2].row(row);
   paint_selected(painter);
   painter.setClipping(false);
-  paint_gutter(painter);
-  if (hasFocus()) {
-    painter.setPen(QPen{theme.accent, 1});
-    painter.drawRect(rect().adjusted(0, 0, -1, -1));
-  }
+  paint_labels(painter, now);
+  paint_focus(painter);
 }
 
 void OverlayView::paint_selected(QPainter& painter) {
   if (!selected_) return;
   const Theme& theme = theme_of(*this);
   const auto mark = [&](const OverlayAt& at) {
-    TimelinePainter{painter, theme, canvas(at.side)}.selected(rows_, {group_of(at), at.op});
+    TimelinePainter{painter, theme, canvas_of(at.side)}.selected(rows_, {group_of(at), at.op});
   };
   mark(*selected_);
   if (const std::optional<OverlayAt> other = overlay_->other(*selected_)) mark(*other);
 }
 
-void OverlayView::paint_gutter(QPainter& painter) {
-  const Theme& theme = theme_of(*this);
-  const Canvas now = canvas(0);
-  painter.fillRect(QRect{0, 0, gutter - 4, height()}, theme.panel);
-  painter.setClipRect(QRect{0, now.area.top(), gutter - 4, now.area.height()});
-  for (const Row& row : rows_) {
-    if (row.label.isEmpty() || !now.shows(row)) continue;
-    const std::uint32_t pair = row.group->track / 2;
-    const bool of_forecast = row.group->track % 2 == 0;
-    paint_label(painter, theme, now, row, gutter - 28,
-                of_forecast ? std::optional<bool>{open_[pair]} : std::nullopt);
-  }
-  painter.setClipping(false);
-}
-
 void OverlayView::resizeEvent(QResizeEvent*) {
   set_scroll(scroll_);
-}
-
-void OverlayView::wheelEvent(QWheelEvent* event) {
-  const WheelTurn turn = wheel_turn(*event);
-  if (turn.zoom)
-    zoom(*turn.zoom, canvas(0).time_at(event->position().x()));
-  else if (turn.pan)
-    pan(*turn.pan);
-  else
-    set_scroll(scroll_ + turn.scroll);
-  event->accept();
 }
 
 void OverlayView::mousePressEvent(QMouseEvent* event) {
@@ -304,8 +232,7 @@ void OverlayView::mouseMoveEvent(QMouseEvent* event) {
   const int moved = event->pos().x() - pressed_->x();
   if (!dragged_ && std::abs(moved) < least_drag) return;
   dragged_ = true;
-  const double by = moved * pressed_window_.length() / canvas(0).area.width();
-  set_window({pressed_window_.from - by, pressed_window_.to - by});
+  drag_window(moved);
 }
 
 void OverlayView::mouseReleaseEvent(QMouseEvent* event) {
@@ -314,7 +241,7 @@ void OverlayView::mouseReleaseEvent(QMouseEvent* event) {
   pressed_.reset();
   if (!clicked) return;
   if (event->pos().x() < gutter) {
-    if (const Row* row = row_at(rows_, canvas(0), event->pos()))
+    if (const Row* row = row_at(rows_, canvas(), event->pos()))
       toggle_streams(row->group->track / 2);
     return;
   }
@@ -327,29 +254,18 @@ void OverlayView::mouseDoubleClickEvent(QMouseEvent* event) {
 
 void OverlayView::keyPressEvent(QKeyEvent* event) {
   if (!overlay_) return QWidget::keyPressEvent(event);
+  if (take_key(event->key())) return;
   switch (event->key()) {
-    case Qt::Key_W:
-      return zoom(0.7);
-    case Qt::Key_S:
-      return zoom(1 / 0.7);
-    case Qt::Key_A:
     case Qt::Key_Left:
       return pan(-0.2);
-    case Qt::Key_D:
     case Qt::Key_Right:
       return pan(0.2);
-    case Qt::Key_Up:
-      return set_scroll(scroll_ - 30);
-    case Qt::Key_Down:
-      return set_scroll(scroll_ + 30);
     case Qt::Key_Period:
       return step(true);
     case Qt::Key_Comma:
       return step(false);
-    case Qt::Key_Home:
-      return fit();
     case Qt::Key_F:
-      if (selected_) reveal(*selected_);
+      if (selected_) show_operator(*selected_);
       return;
     case Qt::Key_X:  // across: the same operator of the other side
       if (selected_)
@@ -365,15 +281,9 @@ void OverlayView::keyPressEvent(QKeyEvent* event) {
   }
 }
 
-bool OverlayView::event(QEvent* event) {
-  if (event->type() != QEvent::ToolTip || !overlay_) return QWidget::event(event);
-  const auto* help = static_cast<QHelpEvent*>(event);
-  const std::optional<OverlayAt> at = operator_at(help->pos());
-  if (at)
-    QToolTip::showText(help->globalPos(), text_of(*at), this);
-  else
-    QToolTip::hideText();
-  return true;
+QString OverlayView::text_at(QPoint place) const {
+  const std::optional<OverlayAt> at = operator_at(place);
+  return at ? text_of(*at) : QString{};
 }
 
 }  // namespace ui

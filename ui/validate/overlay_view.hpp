@@ -1,16 +1,15 @@
 // Two timelines on one axis: for each rank the forecast above the run, scrolled together.
 #pragma once
 
-#include <QWidget>
 #include <optional>
 #include <vector>
 
-#include "ui/timeline/painter.hpp"
+#include "ui/timeline/lane_canvas.hpp"
 #include "ui/validate/overlay.hpp"
 
 namespace ui {
 
-class OverlayView : public QWidget {
+class OverlayView : public LaneCanvas {
   Q_OBJECT
 
  public:
@@ -18,9 +17,6 @@ class OverlayView : public QWidget {
 
   void set_overlay(OverlayPtr overlay);
   void set_empty_text(const QString& text);
-  const TimeWindow& window() const { return window_; }
-  void set_window(TimeWindow window);
-  void fit();
   const TimeMap& map() const { return map_; }
   // Both begin together.
   void align_steps();
@@ -42,38 +38,31 @@ class OverlayView : public QWidget {
  protected:
   void paintEvent(QPaintEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
-  void wheelEvent(QWheelEvent* event) override;
   void mousePressEvent(QMouseEvent* event) override;
   void mouseMoveEvent(QMouseEvent* event) override;
   void mouseReleaseEvent(QMouseEvent* event) override;
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
-  bool event(QEvent* event) override;
+  std::optional<TimeWindow> all() const override;
+  QString text_at(QPoint at) const override;
+  std::optional<bool> opened(const Row& row) const override;
 
  private:
-  Canvas canvas(int side) const;  // in times of that side
+  Canvas canvas_of(int side) const;  // in times of that side
   void remake_rows();
-  void set_scroll(int scroll);
   double shown_end() const;
   double shown_time(const OverlayAt& at) const;
-  void zoom(double factor, std::optional<double> at = std::nullopt);
-  void pan(double share);
-  void reveal(const OverlayAt& at);
+  void show_operator(const OverlayAt& at);
   std::optional<OverlayAt> operator_at(QPoint at) const;
-  void paint_gutter(QPainter& painter);
   void paint_selected(QPainter& painter);
 
   OverlayPtr overlay_;
   QString empty_text_;
   TimeMap map_;
   bool stretched_ = false;
-  TimeWindow window_;
-  int scroll_ = 0;
-  std::vector<Row> rows_;
   std::vector<bool> open_;  // pairs whose streams are shown one by one
   std::optional<OverlayAt> selected_;
   std::optional<QPoint> pressed_;
-  TimeWindow pressed_window_;
   bool dragged_ = false;
 };
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/validation/predict.hpp"
+#include "sim/scores/predict.hpp"
 #include "ui/core/background_job.hpp"
 
 namespace ui {

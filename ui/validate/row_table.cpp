@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/report/numbers.hpp"
-#include "sim/validation/rows/csv.hpp"
+#include "sim/rows/csv.hpp"
 #include "ui/core/words.hpp"
 
 namespace ui {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/validation/score.hpp"
+#include "sim/scores/score.hpp"
 #include "ui/validate/row_job.hpp"
 
 namespace ui {

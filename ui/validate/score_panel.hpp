@@ -5,7 +5,7 @@
 #include <QWidget>
 #include <array>
 
-#include "sim/validation/score.hpp"
+#include "sim/scores/score.hpp"
 
 namespace ui {
 

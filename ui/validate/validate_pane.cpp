@@ -9,7 +9,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/data_folder.hpp"
-#include "sim/validation/rows/row_yaml.hpp"
+#include "sim/scores/row_yaml.hpp"
 #include "ui/core/write_file.hpp"
 
 namespace ui {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "sim/config/file_kind.hpp"
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/config/gzip.hpp"
 #include "sim/interop/job_kind.hpp"
 #include "ui/validate/run_file.hpp"

@@ -1,5 +1,5 @@
 // stepcast choose: which scheme of synchronisation reaches a loss first, and where.
-#include "sim/choose/choose.hpp"
+#include "sim/convergence/choose/choose.hpp"
 
 #include <memory>
 

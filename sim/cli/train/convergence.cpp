@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "real/scenario/convergence_run.hpp"
+#include "real/jobs/convergence_run.hpp"
 #include "sim/cli/train/engine.hpp"
 #include "sim/cli/train/job_host.hpp"
 #include "sim/cli/train/run_end.hpp"

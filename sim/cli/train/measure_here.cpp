@@ -1,5 +1,5 @@
 // stepcast calibrate without files: measures this machine, fits, writes what `simulate` takes.
-#include "real/scenario/measure_scenarios.hpp"
+#include "real/jobs/measure_scenarios.hpp"
 #include "sim/cli/train/engine.hpp"
 #include "sim/cli/train/run_end.hpp"
 

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "real/scenario/collective_report.hpp"
-#include "real/scenario/run_files.hpp"
-#include "real/scenario/run_report.hpp"
-#include "real/scenario/training_run.hpp"
+#include "real/jobs/collective_report.hpp"
+#include "real/jobs/run_files.hpp"
+#include "real/jobs/run_report.hpp"
+#include "real/jobs/training_run.hpp"
 #include "sim/cli/followed_notes.hpp"
 #include "sim/cli/train/engine.hpp"
 #include "sim/cli/train/run_end.hpp"

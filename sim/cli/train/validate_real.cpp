@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "real/scenario/record_folder.hpp"
-#include "real/scenario/suite_run.hpp"
+#include "real/jobs/record_folder.hpp"
+#include "real/jobs/suite_run.hpp"
 #include "sim/cli/train/engine.hpp"
 #include "sim/cli/train/run_end.hpp"
-#include "sim/validation/real/real_tables.hpp"
+#include "sim/scores/real/real_tables.hpp"
 
 namespace sim {
 namespace {

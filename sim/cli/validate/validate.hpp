@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/cli/command.hpp"
-#include "sim/validation/score.hpp"
+#include "sim/scores/score.hpp"
 
 namespace sim {
 

@@ -6,16 +6,16 @@
 #include <memory>
 
 #include "sim/cli/validate/validate.hpp"
-#include "sim/validation/ablation.hpp"
-#include "sim/validation/errors/anchored.hpp"
-#include "sim/validation/errors/chances.hpp"
-#include "sim/validation/errors/error_rows.hpp"
-#include "sim/validation/errors/memory_error_rows.hpp"
-#include "sim/validation/errors/time_error_fit.hpp"
-#include "sim/validation/other_simulators.hpp"
-#include "sim/validation/published.hpp"
-#include "sim/validation/scatter.hpp"
-#include "sim/validation/tables.hpp"
+#include "sim/scores/ablation.hpp"
+#include "sim/scores/errors/anchored.hpp"
+#include "sim/scores/errors/chances.hpp"
+#include "sim/scores/errors/error_rows.hpp"
+#include "sim/scores/errors/memory_error_rows.hpp"
+#include "sim/scores/errors/time_error_fit.hpp"
+#include "sim/scores/other_simulators.hpp"
+#include "sim/scores/published.hpp"
+#include "sim/scores/scatter.hpp"
+#include "sim/scores/tables.hpp"
 
 namespace sim {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "sim/cli/validate/validate.hpp"
-#include "sim/validation/curves.hpp"
-#include "sim/validation/published.hpp"
-#include "sim/validation/tables.hpp"
+#include "sim/scores/curves.hpp"
+#include "sim/scores/published.hpp"
+#include "sim/scores/tables.hpp"
 
 namespace sim {
 namespace {

@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/config/shell_text.hpp"
 #include "sim/interop/bridge/automodel_backend.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/torchtitan/torchtitan.hpp"
 #include "sim/interop/trainers/experts_of_trainer.hpp"
 #include "sim/interop/trainers/trainer_job.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scripts/shell/shell_text.hpp"
 
 namespace sim {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "sim/base/near_names.hpp"
 #include "sim/config/input_log.hpp"
-#include "sim/config/python_recipe.hpp"
 #include "sim/interop/bridge/bridge_keys.hpp"
+#include "sim/scripts/python/python_recipe.hpp"
 
 namespace sim {
 namespace {

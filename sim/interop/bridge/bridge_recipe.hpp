@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/config/python_recipe.hpp"
 #include "sim/interop/megatron/megatron_config.hpp"
+#include "sim/scripts/python/python_recipe.hpp"
 
 namespace sim {
 

@@ -11,7 +11,7 @@ namespace sim {
 
 bool is_torchtitan_registry(std::string_view text);
 
-// The function `name` of a file as Syntax::python has it; empty: the only one that returns a
+// The function `name` of a file as load_python() has it; empty: the only one that returns a
 // configuration. Throws InputError that lists them.
 std::string registry_function(const Document& file, const std::string& name);
 

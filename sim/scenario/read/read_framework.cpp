@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "sim/base/near_names.hpp"
-#include "sim/engine/simulate.hpp"
+#include "sim/topology/device.hpp"
 
 namespace sim {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "sim/engine/device_spread.hpp"
+#include "sim/options/device_spread.hpp"
 
 namespace sim {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/engine/simulator.hpp"
+#include "sim/options/simulation_options.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/topology/cluster.hpp"
 

@@ -2,7 +2,7 @@
 #include <cctype>
 
 #include "sim/catalog/catalog.hpp"
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "tests/catch.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // Files of other programs are known by their words. The inputs are our own, in the forms of those
 // programs.
-#include "sim/config/foreign_format.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 
 #include <filesystem>
 #include <fstream>

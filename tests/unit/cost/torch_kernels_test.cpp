@@ -7,7 +7,7 @@
 
 #include "sim/framework/framework.hpp"
 #include "sim/model/transformer.hpp"
-#include "sim/validation/rows/csv.hpp"
+#include "sim/rows/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/cost/round_device.hpp"

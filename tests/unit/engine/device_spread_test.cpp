@@ -1,4 +1,4 @@
-#include "sim/engine/device_spread.hpp"
+#include "sim/options/device_spread.hpp"
 
 #include <string>
 

@@ -7,6 +7,7 @@
 #include "sim/interop/handover.hpp"
 #include "sim/interop/megatron/megatron_experts.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/property/random_scenario.hpp"
@@ -37,7 +38,7 @@ std::string latent(const std::string& more,
 }
 
 Imported from_flags(const std::string& text, int gpus = 8) {
-  return import_megatron(Document::parse(text, "a.sh", Syntax::flags), {.gpus = gpus});
+  return import_megatron(parse_flags(text, "a.sh"), {.gpus = gpus});
 }
 Imported from_yaml(const std::string& text, int gpus = 8) {
   return import_nemo(Document::parse(text, "a.yaml", Syntax::yaml), {.gpus = gpus});
@@ -381,7 +382,7 @@ TEST_CASE("other frameworks have their experts on every GPU, or refuse them", "[
       R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}})",
       "a.json", Syntax::json);
   const auto with_flags = [&](const std::string& text) {
-    const Document flags = Document::parse(text, "a.sh", Syntax::flags);
+    const Document flags = parse_flags(text, "a.sh");
     ImportRequest other = request;
     other.model = load_model(root + "/models/llama-3.1-8b.yaml").shape;
     return problems([&] { return import_deepspeed(dense, &flags, other); });

@@ -2,6 +2,7 @@
 // inputs are written for these tests.
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/job_file.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
@@ -366,11 +367,11 @@ TEST_CASE("ms-swift: its own defaults, and what it cannot mean here", "[interop]
       *load_model(sim::test::source_dir() + "/models/llama-3.1-8b.yaml").shape;
   const auto import = [&](const std::string& more) {
     return import_megatron(
-        Document::parse("NPROC_PER_NODE=8 NNODES=2 \\\nmegatron sft --load model \\\n"
-                        "  --tensor_model_parallel_size 2 --sequence_parallel true \\\n"
-                        "  --max_length 4096 --dataset 'a b' " +
-                            more + "\n",
-                        "a.sh", Syntax::flags),
+        parse_flags("NPROC_PER_NODE=8 NNODES=2 \\\nmegatron sft --load model \\\n"
+                    "  --tensor_model_parallel_size 2 --sequence_parallel true \\\n"
+                    "  --max_length 4096 --dataset 'a b' " +
+                        more + "\n",
+                    "a.sh"),
         {.model = shape});
   };
   const Imported job = import("--micro_batch_size 2");
@@ -390,7 +391,7 @@ TEST_CASE("DeepSpeed: two of three batches suffice, with flags beside it or with
     const Document document = Document::parse(json, "ds.json", Syntax::json);
     const ImportRequest request{.gpus = 8, .model = shape, .sequence_length = 4096};
     if (!flags) return import_deepspeed(document, nullptr, request);
-    const Document more = Document::parse(flags, "a.sh", Syntax::flags);
+    const Document more = parse_flags(flags, "a.sh");
     return import_deepspeed(document, &more, request);
   };
   const Imported job = import(R"({"train_batch_size": 64, "gradient_accumulation_steps": 4,

@@ -6,6 +6,7 @@
 
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/problems.hpp"
 
 namespace sim::test {
@@ -19,7 +20,7 @@ inline std::string decoder(const std::string& more) {
 }
 
 inline Imported from_flags(const std::string& text, int gpus = 8) {
-  return import_megatron(Document::parse(text, "a.sh", Syntax::flags), {.gpus = gpus});
+  return import_megatron(parse_flags(text, "a.sh"), {.gpus = gpus});
 }
 inline Imported from_toml(const std::string& text, int gpus) {
   return import_torchtitan(Document::parse(text, "a.toml", Syntax::toml), {.gpus = gpus});

@@ -2,6 +2,7 @@
 #include "sim/interop/megatron/mlperf.hpp"
 
 #include "sim/interop/job_file.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
@@ -15,7 +16,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 Imported from_variables(const std::string& text, const ImportRequest& request = {}) {
-  return import_mlperf(Document::parse(text, "config.sh", Syntax::variables), request);
+  return import_mlperf(parse_variables(text, "config.sh"), request);
 }
 Lines variable_problems(const std::string& text) {
   return problems([&] { return from_variables(text); });

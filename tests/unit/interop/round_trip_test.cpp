@@ -12,6 +12,7 @@
 #include "sim/interop/handover.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/scenario/write_scenario.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
 #include "tests/support/source_dir.hpp"
@@ -226,7 +227,7 @@ TEST_CASE("the check of what was written sees every difference", "[interop]") {
     const std::size_t at = other.find(from);
     REQUIRE(at != std::string::npos);
     other.replace(at, from.size(), to);
-    return differences(scenario, import_megatron(Document::parse(other, "args", Syntax::flags),
+    return differences(scenario, import_megatron(parse_flags(other, "args"),
                                                  {.gpus = scenario.layout.world_size()}));
   };
   CHECK(with("--bf16", "--bf16").empty());

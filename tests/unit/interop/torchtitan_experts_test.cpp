@@ -5,6 +5,7 @@
 #include "sim/interop/torchtitan/torchtitan_registry.hpp"
 #include "sim/model/model.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
@@ -19,7 +20,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 Imported from_registry(const std::string& text, const std::string& name, int gpus = 8) {
-  const Document python = Document::parse(text, "config_registry.py", Syntax::python);
+  const Document python = parse_python(text, "config_registry.py");
   return import_torchtitan_registry(python, registry_function(python, name), {.gpus = gpus});
 }
 

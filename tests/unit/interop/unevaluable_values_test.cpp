@@ -9,6 +9,7 @@
 #include "sim/interop/handover.hpp"
 #include "sim/interop/megatron/megatron_config.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/unit/interop/imports.hpp"
@@ -22,12 +23,23 @@ using Lines = std::vector<std::string>;
 struct FileReader {
   std::string name;
   std::string text;  // of a file in which as many keys as can be count
-  Syntax syntax;
+  Document (*parse)(const std::string& text);
   std::function<Imported(const Document&)> import;
 };
 
+Document flags(const std::string& text) {
+  return parse_flags(text, "a");
+}
+Document variables(const std::string& text) {
+  return parse_variables(text, "a");
+}
+template <Syntax syntax>
+Document file_of(const std::string& text) {
+  return Document::parse(text, "a", syntax);
+}
+
 Document changed_file(const FileReader& reader, const std::vector<Change>& changes) {
-  Document document = Document::parse(reader.text, "a", reader.syntax);
+  Document document = reader.parse(reader.text);
   document.change(changes);
   return document;
 }
@@ -98,14 +110,15 @@ TEST_CASE("every key of every reader: a value that nobody can evaluate is refuse
       "--moe-token-dispatcher-type alltoall --disable-bias-linear --fp8-format hybrid --swiglu "
       "--recompute-granularity full --recompute-method block --recompute-num-layers 2");
   const std::vector<FileReader> readers{
-      {"megatron", test::decoder(""), Syntax::flags, megatron},
-      {"megatron experts", mixture, Syntax::flags, megatron},
+      {"megatron", test::decoder(""), flags, megatron},
+      {"megatron experts", mixture, flags, megatron},
       {"deepspeed",
        R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2, "bf16": {"enabled": true}, "fp16": {"enabled": false},
        "data_types": {}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}, "tensor_parallel": {"autotp_size": 1},
        "activation_checkpointing": {}, "compile": {}, "pipeline": {},
        "zero_optimization": {"stage": 3, "overlap_comm": true, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})",
-       Syntax::json, [](const Document& d) { return import_deepspeed(d, nullptr, job_of_8); }},
+       file_of<Syntax::json>,
+       [](const Document& d) { return import_deepspeed(d, nullptr, job_of_8); }},
       {"bridge",
        R"(model: {num_layers: 32, hidden_size: 4096, ffn_hidden_size: 14336, num_attention_heads: 32, num_query_groups: 8, kv_channels: 128,
   normalization: RMSNorm, activation_func: torch.nn.functional.silu, gated_linear_unit: true, add_bias_linear: false, position_embedding_type: rope,
@@ -120,7 +133,7 @@ dataset: {}
 tokenizer: {}
 checkpoint: {}
 )",
-       Syntax::yaml, [](const Document& d) { return import_nemo(d, {.gpus = 8}); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_nemo(d, {.gpus = 8}); }},
       {"nemo1",
        R"(trainer: {devices: 8, num_nodes: 1, precision: bf16}
 model:
@@ -145,7 +158,7 @@ model:
   position_embedding_type: rope
   optim: {name: distributed_fused_adam, overlap_grad_sync: true}
 )",
-       Syntax::yaml, [](const Document& d) { return import_nemo(d, {.gpus = 8}); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_nemo(d, {.gpus = 8}); }},
       {"torchtitan",
        R"([model]
 name = "llama3"
@@ -173,7 +186,7 @@ name = "AdamW"
 [profiling]
 [comm]
 )",
-       Syntax::toml, [](const Document& d) { return import_torchtitan(d, {.gpus = 8}); }},
+       file_of<Syntax::toml>, [](const Document& d) { return import_torchtitan(d, {.gpus = 8}); }},
       {"accelerate",
        R"(distributed_type: FSDP
 fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_reshard_after_forward: true}
@@ -183,7 +196,7 @@ num_processes: 8
 dynamo_config: {}
 parallelism_config: {}
 )",
-       Syntax::yaml, [](const Document& d) { return import_accelerate(d, "", job_of_8); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_accelerate(d, "", job_of_8); }},
       {"accelerate deepspeed",
        R"(distributed_type: DEEPSPEED
 deepspeed_config: {zero_stage: 3, offload_optimizer_device: cpu, offload_param_device: cpu, gradient_accumulation_steps: 1}
@@ -191,7 +204,7 @@ mixed_precision: bf16
 num_machines: 1
 num_processes: 8
 )",
-       Syntax::yaml, [](const Document& d) { return import_accelerate(d, "", job_of_8); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_accelerate(d, "", job_of_8); }},
       {"axolotl",
        R"(base_model: NousResearch/Meta-Llama-3.1-8B
 sequence_len: 8192
@@ -207,7 +220,8 @@ lora_alpha: 32
 lora_target_modules: [q_proj, v_proj]
 fsdp_config: {auto_wrap_policy: TRANSFORMER_BASED_WRAP, reshard_after_forward: true}
 )",
-       Syntax::yaml, [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
+       file_of<Syntax::yaml>,
+       [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
       {"llama-factory",
        R"(model_name_or_path: meta-llama/Llama-3.1-8B
 stage: sft
@@ -218,7 +232,8 @@ per_device_train_batch_size: 1
 gradient_accumulation_steps: 2
 bf16: true
 )",
-       Syntax::yaml, [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
+       file_of<Syntax::yaml>,
+       [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
       {"trl",
        R"(model_name_or_path: meta-llama/Llama-3.1-8B
 max_length: 2048
@@ -232,7 +247,8 @@ gradient_checkpointing: true
 fsdp: full_shard auto_wrap
 fsdp_config: {version: 2}
 )",
-       Syntax::yaml, [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
+       file_of<Syntax::yaml>,
+       [](const Document& d) { return import_accelerate(d, "", {.gpus = 8}); }},
       {"automodel",
        R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
 step_scheduler: {global_batch_size: 64, local_batch_size: 2}
@@ -248,7 +264,7 @@ optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5}
 fp8: {}
 compile: {}
 )",
-       Syntax::yaml, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
       {"automodel pipeline",
        R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
 step_scheduler: {global_batch_size: 64, local_batch_size: 16}
@@ -265,7 +281,7 @@ optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5}
 fp8: {enabled: true}
 compile: {enabled: true}
 )",
-       Syntax::yaml, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
       {"automodel peft",
        R"(recipe: TrainFinetuneRecipeForNextTokenPrediction
 step_scheduler: {global_batch_size: 64, local_batch_size: 1}
@@ -275,17 +291,17 @@ dataset: {seq_len: 2048}
 peft: {_target_: nemo_automodel.components._peft.lora.PeftConfig, dim: 8, target_modules: "*_proj"}
 optimizer: {_target_: torch.optim.Adam, lr: 1.0e-5}
 )",
-       Syntax::yaml, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
+       file_of<Syntax::yaml>, [](const Document& d) { return import_automodel(d, {.gpus = 8}); }},
       {"mlperf",
        "export MODEL_SIZE=405b\nexport TENSOR_MODEL_PARALLEL=4\nexport PIPELINE_MODEL_PARALLEL=8\n"
        "export CONTEXT_PARALLEL=2\nexport INTERLEAVED_PIPELINE=8\nexport MINIBS=144\n"
        "export ASYM_PP_EMBED=True\nexport ASYM_PP_LOSS=True\nexport DGXNNODES=64\n"
        "export DGXNGPU=8\nexport FP8=True\n",
-       Syntax::variables, [](const Document& d) { return import_mlperf(d, {}); }},
+       variables, [](const Document& d) { return import_mlperf(d, {}); }},
       {"mlperf lora",
        "export TP=4\nexport CP=2\nexport SP=1\nexport MBS=1\nexport MINIBS=1\n"
        "export DGXNNODES=8\nexport DGXNGPU=8\n",
-       Syntax::variables, [](const Document& d) { return import_mlperf(d, {}); }},
+       variables, [](const Document& d) { return import_mlperf(d, {}); }},
   };
   for (const FileReader& reader : readers) {
     CAPTURE(reader.name);

@@ -8,7 +8,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/arena.hpp"
 #include "sim/scenario/scenario.hpp"
-#include "sim/validation/real/real_suite.hpp"
+#include "sim/scores/real/real_suite.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "real/cuda/algorithm_file.hpp"
 #include "real/cuda/device.hpp"
-#include "real/cuda/gemm.hpp"
+#include "real/cuda/gemm/algorithm_file.hpp"
+#include "real/cuda/gemm/gemm.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu/fakes/behaviour.hpp"
 #include "tests/gpu/fakes/fake_cublaslt.hpp"

@@ -3,10 +3,10 @@
 #include <map>
 #include <set>
 
-#include "real/cuda/communicators.hpp"
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/device.hpp"
-#include "real/cuda/gemm.hpp"
+#include "real/cuda/gemm/gemm.hpp"
+#include "real/cuda/nccl/communicators.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/unit/real_cuda/toy.hpp"

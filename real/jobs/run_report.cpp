@@ -1,0 +1,56 @@
+#include "real/jobs/run_report.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "real/calibrate/machine_facts.hpp"
+#include "sim/base/table_text.hpp"
+#include "sim/plan/sharding/flop_count.hpp"
+
+namespace real {
+
+RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
+                          const TrainingRun& run) {
+  RunReport report{.scenario = scenario.name,
+                   .model = scenario.model.name,
+                   .backend = run.backend,
+                   .launched_by = run.launched_by,
+                   .machine = machine_name(),
+                   .parameters = plan.parameters,
+                   .layout = plan.layout,
+                   .seed = scenario.training.seed,
+                   .steps = run.steps,
+                   .warm_up = run.warm_up,
+                   .model_rate = {},
+                   .recorded = run.timeline.end.time_since_epoch(),
+                   .breakdown = {},
+                   .staleness = run.staleness,
+                   .expert_loads = run.expert_loads.empty() ? std::vector<LayerLoad>{}
+                                                            : run.expert_loads.back().layers,
+                   .interrupted = run.interrupted};
+  const std::vector<sim::Duration> times = run.counted_times();
+  report.shortest = times.front();
+  report.longest = times.back();
+  report.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+  const double seconds = std::max(sim::in_seconds(report.median), 1e-12);
+  report.tokens_per_second = static_cast<double>(plan.tokens) / seconds;
+  const sim::AttentionCount count =
+      scenario.flops.causal_half() ? sim::AttentionCount::causal_half : sim::AttentionCount::full;
+  report.model_rate =
+      sim::FlopRate::per_second(sim::model_flops(scenario.model, plan.layout, count).count() /
+                                seconds / static_cast<double>(plan.world_size()));
+  std::vector<std::pair<sim::Breakdown, std::uint64_t>> parts;
+  for (const sim::RankTrack& track : run.timeline.tracks)
+    parts.emplace_back(sim::break_down(track, plan.program(track.rank), run.timeline.end,
+                                       plan.layout.pipeline_parallel > 1),
+                       1);
+  if (!parts.empty()) report.breakdown = sim::weighted_mean(parts);
+  for (std::size_t r = 0; r < run.memory.size(); ++r) {
+    report.planned_arena = std::max(report.planned_arena, run.planned_arena[r]);
+    report.used_arena = std::max(report.used_arena, run.memory[r].arena);
+    report.device = std::max(report.device, run.memory[r].device);
+  }
+  return report;
+}
+
+}  // namespace real
