@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
