@@ -75,7 +75,7 @@ Command anchor_command() {
                    .writes = Output::file},
                   {.name = "--format",
                    .into = word_value<OutputFormat>(request->output),
-                   .form = "table|json|csv|md",
+                   .form = "table|json|csv|md|html",
                    .help = "form of what is printed"},
                   set_option(runs.overrides, "s, of all of them")},
       .footer = "Example: stepcast anchor small.yaml large.yaml --log small.log -o mine.yaml",

@@ -15,10 +15,11 @@
 
 namespace sim {
 
-enum class OutputFormat { table, json, csv, md };
+enum class OutputFormat { table, json, csv, md, html };
 constexpr auto words_of(OutputFormat) {
   return std::array{Word{OutputFormat::table, "table"}, Word{OutputFormat::json, "json"},
-                    Word{OutputFormat::csv, "csv"}, Word{OutputFormat::md, "md"}};
+                    Word{OutputFormat::csv, "csv"}, Word{OutputFormat::md, "md"},
+                    Word{OutputFormat::html, "html"}};
 }
 
 // The command line, or the way the program was started, makes no sense.
@@ -29,6 +30,7 @@ class WrongUse : public std::runtime_error {
 
 Command stepcast_program();  // with all of the following
 Command simulate_command();
+Command check_command();
 Command memory_command();
 Command search_command();
 Command budget_command();
@@ -75,6 +77,12 @@ Option key_option(std::vector<std::string>& overrides, const KeyOption& option);
 Option anchor_option(std::vector<std::string>& overrides);
 Option threads_option(int& threads);
 
+// The command that runs, as the user wrote it: "stepcast simulate a.yaml".
+void set_command_text(const std::vector<std::string>& arguments);
+const std::string& command_text();
+// A page to send, of a command's Markdown and JSON.
+std::string page_of(const std::string& markdown, const std::string& json);
+
 // The text of `result` in one format, of four functions of it.
 template <class Result, class Table, class Json, class Csv, class Markdown>
 std::string in_format(OutputFormat format, const Result& result, Table table, Json json, Csv csv,
@@ -88,6 +96,8 @@ std::string in_format(OutputFormat format, const Result& result, Table table, Js
       return csv(result);
     case OutputFormat::md:
       return markdown(result);
+    case OutputFormat::html:
+      return page_of(markdown(result), json(result));
   }
   return table(result);
 }

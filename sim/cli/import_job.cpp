@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/job_options.hpp"
 #include "sim/interop/try_recipes.hpp"
 
 namespace sim {
@@ -30,95 +31,6 @@ ExitCode import_into_scenario(JobKind kind, const ImportJobRequest& request) {
   return ExitCode::done;
 }
 
-constexpr CountFrom any_count{1, std::int64_t{1} << 32};
-
-// trainer_options() are for what DeepSpeed's JSON and the files of Hugging Face leave to the
-// program.
-Options trainer_options(ImportRequest& known) {
-  return {{.name = "--micro-batch-size",
-           .into = &known.micro_batch,
-           .form = "N",
-           .help = "sequences per GPU (per_device_train_batch_size), where the file says auto or "
-                   "nothing",
-           .check = any_count},
-          {.name = "--gradient-accumulation-steps",
-           .into = &known.accumulation_steps,
-           .form = "N",
-           .help = "micro-batches per step, where the file says auto or nothing",
-           .check = any_count},
-          {.name = "--global-batch-size",
-           .into = &known.global_batch,
-           .form = "N",
-           .help = "sequences per step, in place of one of the two",
-           .check = any_count},
-          {.name = "--precision",
-           .into = word_value<DType>(known.precision, {"bf16", "fp16", "fp32"}),
-           .form = "NAME",
-           .help = "bf16, fp16 or fp32, where the file says auto or nothing"},
-          {.name = "--recompute",
-           .into = word_value<Recompute>(known.recompute, {"full", "none"}),
-           .form = "NAME",
-           .help = "full (gradient_checkpointing) or none, where the file does not say"}};
-}
-
-// job_options() are for what any job may leave open.
-Options job_options(JobFile& request) {
-  return {{.name = "FILE", .into = &request.file, .help = "the file", .required = true},
-          {.name = "--cluster",
-           .into = &request.cluster,
-           .form = "NAME",
-           .help = "cluster file, or name as 'topo list' has it"},
-          {.name = "--gpus",
-           .into = &request.known.gpus,
-           .form = "N",
-           .help = "of the job, where the file does not say",
-           .check = CountFrom{1, 1 << 20}},
-          {.name = "--model",
-           .into = &request.model,
-           .form = "NAME",
-           .help = "model file, or name as 'models list' has it, where the file has none"},
-          {.name = "--seq-length",
-           .into = &request.known.sequence_length,
-           .form = "N",
-           .help = "tokens, where the file does not say",
-           .check = any_count}};
-}
-
-// options_of() adds what only some kinds of files need.
-Options options_of(JobKind kind, JobFile& request) {
-  Options options;
-  if (kind == JobKind::deepspeed || kind == JobKind::accelerate || kind == JobKind::automodel)
-    options = trainer_options(request.known);
-  if (kind == JobKind::deepspeed)
-    options.push_back({.name = "--flags",
-                       .into = &request.flags,
-                       .form = "FILE",
-                       .help = "arguments of Megatron-DeepSpeed beside it"});
-  if (kind != JobKind::automodel)
-    options.push_back({.name = "--define",
-                       .into = &request.definitions,
-                       .form = "NAME=VALUE",
-                       .help = "a variable of the script that the file does not set; 1=VALUE: its "
-                               "first argument",
-                       .repeated = true});
-  if (kind == JobKind::nemo || kind == JobKind::torchtitan)
-    options.push_back({.name = "--recipe",
-                       .into = &request.recipe,
-                       .form = "NAME",
-                       .help = kind == JobKind::nemo
-                                   ? "function of a recipe file of Megatron-Bridge (FILE.py), or "
-                                     "the line of a script that starts it"
-                                   : "function of a config_registry.py (FILE.py)"});
-  options.push_back({.name = "--set",
-                     .into = &request.changes,
-                     .form = "KEY=VALUE",
-                     .help = "another value than the file's, as optimizer=adam or "
-                             "model.mtp_num_layers=null; or a key of the scenario that is made, as "
-                             "layout.offload.activations=cpu or framework.loss=chunked",
-                     .repeated = true});
-  return options;
-}
-
 // Programs whose files are read as another one's.
 std::vector<std::string> aliases_of(JobKind kind) {
   if (kind == JobKind::nemo) return {"bridge", "megatron-bridge"};
@@ -133,7 +45,7 @@ Command job_command(JobKind kind, const char* help) {
       .name = name,
       .help = help,
       .options = joined({job_options(*request),
-                         options_of(kind, *request),
+                         options_of_kind(kind, *request),
                          {{.name = "-o,--output",
                            .into = &request->output,
                            .form = "FILE",
@@ -171,7 +83,7 @@ Command try_command() {
             .into = &request->sequence_length,
             .form = "N",
             .help = "of files that do not say it; default: 4096",
-            .check = any_count},
+            .check = CountFrom{1, std::int64_t{1} << 32}},
            {.name = "--reasons",
             .into = &request->most,
             .form = "N",

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // write() fails instead, and says why
   std::vector<std::string> arguments{argv + 1, argv + argc};
   const bool counts = std::erase(arguments, "--work") > 0;
+  sim::set_command_text(arguments);
   const sim::ExitCode code = run(arguments);
   if (counts) print_work();
   return static_cast<int>(code);

@@ -8,8 +8,39 @@
 #include "sim/base/complete_file.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/config/input_log.hpp"
+#include "sim/page/page.hpp"
 
 namespace sim {
+namespace {
+
+std::string text_of_command;  // written once, before a command runs
+
+// As a shell reads it.
+std::string quoted_argument(const std::string& argument) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+.,:/@%[]";
+  if (!argument.empty() && argument.find_first_not_of(plain) == std::string::npos) return argument;
+  std::string text = "'";
+  for (const char c : argument)
+    text += c == '\'' ? std::string{"'\\''"} : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+void set_command_text(const std::vector<std::string>& arguments) {
+  text_of_command = "stepcast";
+  for (const std::string& argument : arguments)
+    text_of_command += " " + quoted_argument(argument);
+}
+
+const std::string& command_text() {
+  return text_of_command;
+}
+
+std::string page_of(const std::string& markdown, const std::string& json) {
+  return table_page(text_of_command, markdown, json, text_of_command);
+}
 
 Option scenario_option(std::string& path) {
   return {.name = "SCENARIO", .into = &path, .help = "scenario file (YAML)", .required = true};
@@ -33,8 +64,8 @@ Option key_option(std::vector<std::string>& overrides, const KeyOption& option) 
 Option output_option(OutputFormat& format) {
   return {.name = "-o,--output",
           .into = word_value<OutputFormat>(format),
-          .form = "table|json|csv|md",
-          .help = "form of the result: table, json, csv or md"};
+          .form = "table|json|csv|md|html",
+          .help = "form of the result: table, json, csv, md, or html: a page to send"};
 }
 
 Option threads_option(int& threads) {

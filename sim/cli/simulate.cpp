@@ -5,10 +5,12 @@
 
 #include "sim/cli/command.hpp"
 #include "sim/cli/followed_notes.hpp"
+#include "sim/cli/simulate_et.hpp"
 #include "sim/cli/slow_note.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/forecast/shown_ranks.hpp"
+#include "sim/page/simulate_page.hpp"
 #include "sim/timeline/perfetto.hpp"
 #include "sim/timeline/picture.hpp"
 
@@ -17,6 +19,7 @@ namespace {
 
 struct SimulateRequest {
   std::string scenario;
+  std::string cluster;  // of execution traces
   OutputFormat output = OutputFormat::table;
   std::string trace;
   std::string trace_ranks = "stages";
@@ -71,10 +74,31 @@ ExitCode simulate_scenario(const SimulateRequest& request) {
     print_note(fmt::format("record: {}: compare it with `stepcast compare`", request.record));
   }
   const auto table = [](const Report& shown) { return to_table(shown, {.color = color_wanted()}); };
-  print_result(in_format(request.output, made.report, table, to_json, to_csv, to_markdown));
+  if (request.output == OutputFormat::html)
+    print_result(simulate_page(made, scenario, one_rank_per_stage(scenario, plan, made.timeline),
+                               command_text()));
+  else
+    print_result(in_format(request.output, made.report, table, to_json, to_csv, to_markdown));
   if (made.report.fits()) return ExitCode::done;
   print_note(does_not_fit_text(made.report, scenario));
   return ExitCode::does_not_fit;
+}
+
+// What execution traces have no meaning for is not passed over.
+void check_alone(const SimulateRequest& request) {
+  if (!request.overrides.empty() || !request.trace.empty() || !request.picture.empty() ||
+      !request.record.empty())
+    throw WrongUse{"et:FOLDER takes --cluster and -o alone: it has no scenario"};
+}
+
+ExitCode simulate_any(const SimulateRequest& request) {
+  if (const std::optional<std::string> folder = et_folder(request.scenario)) {
+    check_alone(request);
+    return simulate_et(*folder, request.cluster, request.output);
+  }
+  if (!request.cluster.empty())
+    throw WrongUse{"--cluster is for et:FOLDER; a scenario has its own: --set cluster.path=NAME"};
+  return simulate_scenario(request);
 }
 
 }  // namespace
@@ -86,8 +110,15 @@ Command simulate_command() {
       .name = "simulate",
       .help = "forecast the time of one training step",
       .options =
-          {scenario_option(request->scenario),
+          {{.name = "SCENARIO",
+            .into = &request->scenario,
+            .help = "scenario file (YAML), or et:FOLDER of Chakra execution traces",
+            .required = true},
            output_option(request->output),
+           {.name = "--cluster",
+            .into = &request->cluster,
+            .form = "NAME",
+            .help = "of et:FOLDER: cluster file, or name as 'topo list' has it"},
            {.name = "--trace",
             .into = &request->trace,
             .form = "FILE",
@@ -124,7 +155,7 @@ Command simulate_command() {
       .footer =
           "Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml "
           "--trace llama.perfetto.json",
-      .run = [request] { return simulate_scenario(*request); }};
+      .run = [request] { return simulate_any(*request); }};
 }
 
 }  // namespace sim

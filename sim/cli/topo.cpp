@@ -80,7 +80,7 @@ Command show_command() {
           .run = [request] { return show(*request); }};
 }
 
-Command check_command() {
+Command check_cluster_command() {
   const auto request = std::make_shared<Request>();
   return {.name = "check",
           .help = "read the file strictly and walk the routes",
@@ -94,7 +94,7 @@ Command topo_command() {
   return {.name = "topo",
           .help = "what a cluster file describes",
           .commands = {show_command(),
-                       check_command(),
+                       check_cluster_command(),
                        {.name = "list", .help = "the clusters that are shipped", .run = list}},
           .footer = "Example: stepcast topo show dgx-h100 --nodes 4"};
 }

@@ -148,6 +148,10 @@ std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
       costs.push_back(host_cost(kernel));
       continue;
     }
+    if (kernel.known) {
+      costs.push_back({.time = *kernel.known, .memory = {}, .sm_share = 0});
+      continue;
+    }
     KernelCost cost = kernel_cost(kernel, device_, Load::step, options_.waves);
     const bool product = is_product(kernel.kind);
     slow_down(cost, product ? options_.factors.products : options_.factors.memory_kernels);

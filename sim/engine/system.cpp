@@ -275,8 +275,10 @@ class Wiring {
     constexpr auto previous = static_cast<std::size_t>(Peer::previous_stage);
     for (std::uint32_t r = 0; r < system_.slots.size(); ++r) {
       const auto& peers = plan_.peer_of[r];
-      add_peer(r, peers[next].value, Stream::forward_send, Stream::forward_recv);
-      add_peer(r, peers[previous].value, Stream::backward_send, Stream::backward_recv);
+      if (peers[next].value != r)
+        add_peer(r, peers[next].value, Stream::forward_send, Stream::forward_recv);
+      if (peers[previous].value != r)
+        add_peer(r, peers[previous].value, Stream::backward_send, Stream::backward_recv);
     }
   }
 

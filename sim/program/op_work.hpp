@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <tuple>
 
 #include "sim/base/attention_kernel.hpp"
@@ -68,6 +69,7 @@ struct Kernel {
   // gemm of experts with unequal rows: those of equal parts of the `batch`, the fullest first
   // (uneven_part()); 0: each has `m`.
   std::array<std::int64_t, 8> uneven{};
+  std::optional<Duration> known{};  // its time on any device, where a trace tells it
   bool operator==(const Kernel&) const = default;
 };
 

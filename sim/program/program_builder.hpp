@@ -72,6 +72,7 @@ class ProgramBuilder {
 
   bool has_op(Stream stream) const { return last_[index(stream)] != none; }
   OpId last(Stream stream) const { return OpId{last_[index(stream)]}; }
+  Stream stream_of(OpId op) const { return program_.stream[op.value]; }
   Bytes size_of(BufferId buffer) const { return program_.buffers[buffer.value].size; }
   std::size_t size() const { return program_.size(); }
 

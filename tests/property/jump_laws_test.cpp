@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"

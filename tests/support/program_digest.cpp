@@ -33,6 +33,7 @@ std::uint64_t kernel_digest(const Kernel& k) {
           k.batch, k.heads, k.kv_heads, k.values, k.window, k.flops.count(), k.bytes.count(),
           k.beside.count(), k.strided.count(), k.transposed.count(), k.in_sequence.count(),
           k.disk_read.count(), k.disk_written.count(), k.launches, k.spared_sms, k.abreast);
+  if (k.known) to.add(bits_of(k.known->count()));
   for (const std::int64_t rows : k.uneven)
     to.add(bits_of(rows));
   return to.value();

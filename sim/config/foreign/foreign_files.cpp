@@ -57,8 +57,8 @@ const std::vector<ForeignFormat> measurements{
      .least = 1,
      .use = ForeignUse::measurement},
     {.name = "an execution trace of Chakra (.et)",
-     .instead = "It is the work of a rank for ASTRA-sim. Stepcast makes that work from a "
-                "scenario: a model, a layout and a cluster.",
+     .instead = "It is the work of a rank: `stepcast simulate et:FOLDER --cluster NAME` runs the "
+                "traces of all ranks, NAME.0.et, NAME.1.et, ... of a folder.",
      .all = {"~is_cpu_op"},
      .some = {"~comm_type", "~comm_size", "~num_ops", "~tensor_size"},
      .least = 1,

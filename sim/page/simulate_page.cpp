@@ -1,0 +1,157 @@
+#include "sim/page/simulate_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "sim/base/table_text.hpp"
+#include "sim/config/json_scan.hpp"
+#include "sim/layout/layout_text.hpp"
+#include "sim/page/html.hpp"
+#include "sim/page/memory_chart.hpp"
+#include "sim/page/page.hpp"
+#include "sim/page/spans.hpp"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t largest_scenario_shown = 100'000;
+
+std::string figure(const std::string& name, const std::string& value, const std::string& below) {
+  return fmt::format("<div><dt>{}</dt><dd><strong>{}</strong>{}</dd></div>\n", html_text(name),
+                     html_text(value),
+                     below.empty() ? std::string{} : "<span>" + html_text(below) + "</span>");
+}
+
+const char* memory_verdict(const Report& report) {
+  if (!report.fits()) return "does not fit";
+  if (report.fits_by_retries()) return "fits only with the allocator's retries";
+  return report.memory_in_doubt() ? "may not fit" : "fits";
+}
+
+std::string headline(const Report& report) {
+  const double rate = report.tokens_per_second_per_gpu;
+  std::string steps, rates, shares, basis;
+  if (report.interval) {
+    const TimeInterval& interval = *report.interval;
+    steps = range_text(interval.shortest(report.step_time), interval.longest(report.step_time));
+    rates = fmt::format("{} to {}", significant(rate / interval.high),
+                        significant(rate / interval.low));
+    shares = fmt::format("{:.1f} to {:.1f} %", 100 * report.mfu / interval.high,
+                         std::min(100.0, 100 * report.mfu / interval.low));
+    basis = interval.own_runs > 0
+                ? fmt::format("{:.0f} % of such runs lie in these ranges; anchored on {} own runs.",
+                              100 * interval.level, interval.own_runs)
+                : fmt::format(
+                      "{:.0f} % of such runs lie in these ranges: so do {} measured runs of "
+                      "{} published sets.",
+                      100 * interval.level, grouped(interval.rows), interval.sets);
+  }
+  const StageMemory& worst = report.worst_memory();
+  std::string html =
+      fmt::format("<p>{} on {} x {}<br>{}</p>\n<dl class=\"figures\">\n", html_text(report.model),
+                  grouped(report.ranks), html_text(report.device),
+                  html_text(layout_text(report.layout, LayoutForm::sentence)));
+  html += figure("step time", precise(report.step_time), steps);
+  html += figure("tokens/s per GPU", significant(rate), rates);
+  html += figure("MFU", fmt::format("{:.1f} %", 100 * report.mfu), shares);
+  html += figure("memory of the fullest GPU",
+                 fmt::format("{:.1f} of {:.1f} GiB", worst.total.gib(), worst.capacity.gib()),
+                 memory_verdict(report));
+  return html + "</dl>\n" + (basis.empty() ? "" : "<p>" + html_text(basis) + "</p>\n");
+}
+
+struct TimePart {
+  const char* name;
+  Duration Breakdown::*part;
+  const char* colour;
+};
+constexpr std::array time_parts{
+    TimePart{"compute", &Breakdown::compute, "#009e73"},
+    TimePart{"exposed tensor", &Breakdown::exposed_tensor, "#b89b00"},
+    TimePart{"exposed context", &Breakdown::exposed_context, "#56b4e9"},
+    TimePart{"exposed expert", &Breakdown::exposed_expert, "#e69f00"},
+    TimePart{"exposed data", &Breakdown::exposed_data, "#d55e00"},
+    TimePart{"exposed pipeline", &Breakdown::exposed_pipeline, "#cc79a7"},
+    TimePart{"bubble", &Breakdown::bubble, "#999999"},
+    TimePart{"host", &Breakdown::host, "#0072b2"}};
+
+std::string time_section(const Report& report) {
+  std::vector<HtmlBar> bars;
+  const double whole = in_seconds(report.step_time);
+  for (const TimePart& part : time_parts) {
+    const Duration time = report.breakdown.*part.part;
+    if (time.count() == 0) continue;
+    const double share = whole > 0 ? in_seconds(time) / whole : 0;
+    bars.push_back(
+        {part.name, precise(time), share, part.colour, fmt::format("{:.1f} %", 100 * share)});
+  }
+  return html_bars(
+      fmt::format("Mean of {} GPUs; the parts sum to the step exactly", grouped(report.ranks)),
+      bars);
+}
+
+std::string help_section(const Report& report) {
+  std::vector<HtmlBar> bars;
+  const double whole = in_seconds(report.step_time);
+  for (const WhatIf& what : report.what_if) {
+    const double saved = whole > 0 ? 1 - in_seconds(what.step_time) / whole : 0;
+    bars.push_back({title_of(word(what.resource)), precise(what.step_time), saved, "#0072b2",
+                    fmt::format("-{:.1f} %", 100 * saved)});
+  }
+  return html_bars("The step if that were infinitely fast, simulated again", bars);
+}
+
+std::string timeline_section(const Forecast& made, const std::vector<RankId>& ranks) {
+  return fmt::format(
+      "<p>One rank of each pipeline stage. Drag or use the arrow keys to move, the wheel or + and "
+      "- "
+      "to zoom, Home to see all; n and p walk along a lane, Page Up and Page Down change it.</p>\n"
+      "<div class=\"timeline\"><canvas id=\"timeline\" tabindex=\"0\" role=\"application\" "
+      "aria-label=\"Timeline of the step\" aria-describedby=\"timeline-detail\"></canvas>"
+      "<p id=\"timeline-detail\" role=\"status\">Click an operator to see what it is.</p>"
+      "<ul class=\"legend\" id=\"timeline-legend\"></ul></div>\n"
+      "<noscript><p>The timeline needs JavaScript; all figures are below without "
+      "it.</p></noscript>\n"
+      "<script type=\"application/json\" id=\"timeline-data\">{}</script>\n",
+      timeline_json(*made.plan, made.timeline, ranks));
+}
+
+// The track of the stage whose memory is fullest; null: none is shown.
+const RankTrack* fullest_track(const Forecast& made, const std::vector<RankId>& ranks) {
+  for (const RankTrack& track : made.timeline.tracks)
+    if (std::find(ranks.begin(), ranks.end(), track.rank) != ranks.end() &&
+        coordinates_of(made.plan->layout, track.rank).pipeline == made.report.worst_stage)
+      return &track;
+  return nullptr;
+}
+
+std::string scenario_text(const Scenario& scenario) {
+  if (scenario.path.empty() || !std::filesystem::exists(scenario.path)) return {};
+  return load_text(scenario.path, largest_scenario_shown);
+}
+
+}  // namespace
+
+std::string simulate_page(const Forecast& made, const Scenario& scenario,
+                          const std::vector<RankId>& ranks, const std::string& command) {
+  const Report& report = made.report;
+  HtmlPage page{.title = scenario.name, .lead = headline(report)};
+  page.sections.push_back({"Where the time goes", time_section(report)});
+  page.sections.push_back({"Timeline", timeline_section(made, ranks)});
+  if (const RankTrack* const track = fullest_track(made, ranks))
+    page.sections.push_back({fmt::format("Memory of stage {}", report.worst_stage),
+                             memory_chart(memory_over_time(*track, made.plan->program(track->rank)),
+                                          report.step_time, report.worst_memory().capacity)});
+  if (!report.what_if.empty())
+    page.sections.push_back({"What would help most", help_section(report)});
+  page.sections.push_back({"All figures", html_of_markdown(to_markdown(report))});
+  page.json = to_json(report);
+  page.command = command;
+  page.scenario = scenario_text(scenario);
+  return html_page(page);
+}
+
+}  // namespace sim
