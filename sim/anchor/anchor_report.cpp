@@ -33,8 +33,8 @@ std::vector<LearntFactor> learnt(const TimeErrors& published, const TimeErrors& 
                                  const JobTraits& first) {
   const TimeFactors factors = anchored.factors(first);
   std::vector<LearntFactor> made;
-  made.reserve(step_parts.size());
-  for (const StepPart& part : step_parts)
+  made.reserve(parts_of_step.size());
+  for (const StepPart& part : parts_of_step)
     made.push_back({.part = std::string{part.factor.name},
                     .factor = factors.*part.factor.member,
                     .half_width_before = half_width_of_part(published, first, part.share),
@@ -52,7 +52,7 @@ double told_apart(const TimeErrors& published, const Anchor& anchor) {
     const double open = effects.variance(effects.coefficients(run.traits)) +
                         effects.unknown_variance(run.traits) + effects.layout_variance(run.traits);
     sum += open / (open + rest);
-    effects.observe(run.traits, run.log_error, rest);
+    effects.observe(run, rest);
   }
   return sum;
 }

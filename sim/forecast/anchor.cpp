@@ -17,7 +17,7 @@ constexpr int anchor_rounds = 4;
 // ln(time with factors / time without), to first order about these shares.
 double explained(const StepShares& shares, const TimeFactors& factors) {
   double sum = 0;
-  for (const StepPart& part : step_parts)
+  for (const StepPart& part : parts_of_step)
     sum += shares.*part.share * std::log(factors.*part.factor.member);
   return sum;
 }
@@ -43,6 +43,7 @@ Anchor anchored_on(std::span<MeasuredRun> runs, const TimeErrors& published,
       run.scenario = runs[i].name;
       run.traits = traits_of(scenario, report.shares);
       run.measured = runs[i].measured;
+      run.parts = runs[i].parts;
       run.anchored = report.step_time;
       if (round == 0) run.forecast = report.step_time;
       run.log_error = std::log(to_seconds(run.measured) / to_seconds(run.anchored)) +

@@ -18,6 +18,7 @@ struct MeasuredRun {
   Scenario scenario;
   Duration measured{};
   std::vector<std::string> overrides{};  // that the scenario was read with
+  PartErrors parts{};                    // of a trace of the run, where there is one
 };
 
 // REQUIRES: runs; of one framework on one device; measured times above zero. Factors of their

@@ -59,6 +59,12 @@ AnchorRun read_run(const ObjectReader& in) {
   if (in.has("unmodelled"))
     for (const ValueReader& setting : in.list("unmodelled"))
       traits.unmodelled.push_back(setting.text());
+  if (in.has("parts")) {
+    const ObjectReader parts = in.object("parts");
+    for (std::size_t i = 0; i < parts_of_step.size(); ++i)
+      if (parts.has(parts_of_step[i].factor.name))
+        run.parts[i] = parts.real(parts_of_step[i].factor.name, {.min = -20, .max = 20});
+  }
   const ObjectReader shares = in.object("shares");
   for (const ShareField& field : share_fields)
     traits.shares.*field.member = shares.real(field.name, {.min = 0, .max = 1});
@@ -86,6 +92,15 @@ std::string unmodelled_text(const JobTraits& traits) {
   return text.empty() ? text : fmt::format("    unmodelled: [{}]\n", text);
 }
 
+std::string parts_text(const PartErrors& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts_of_step.size(); ++i)
+    if (parts[i])
+      text += fmt::format("{}{}: {:.6f}", text.empty() ? "" : ", ", parts_of_step[i].factor.name,
+                          *parts[i]);
+  return text.empty() ? text : fmt::format("    parts: {{{}}}\n", text);
+}
+
 std::string run_text(const AnchorRun& run) {
   const JobTraits& it = run.traits;
   return fmt::format(
@@ -99,12 +114,12 @@ std::string run_text(const AnchorRun& run) {
       "    generation: {}\n    dtype: {}\n    schedule: {}\n"
       "{}"
       "    gpus: {}\n    nodes: {}\n"
-      "{}"
+      "{}{}"
       "    shares: {{{}}}\n",
       yaml_quoted(run.scenario), in_seconds(run.measured), in_seconds(run.forecast),
       in_seconds(run.anchored), run.log_error, yaml_quoted(it.job), yaml_quoted(it.layout),
       word(it.generation), word(it.dtype), word(it.schedule), trait_text(it), it.gpus, it.nodes,
-      unmodelled_text(it), shares_text(it.shares));
+      unmodelled_text(it), parts_text(run.parts), shares_text(it.shares));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "sim/base/time_factors.hpp"
 #include "sim/base/units.hpp"
 #include "sim/uncertainty/job_traits.hpp"
+#include "sim/uncertainty/step_parts.hpp"
 
 namespace sim {
 
@@ -20,6 +21,7 @@ struct AnchorRun {
   Duration anchored{};  // with it
   // ln(measured / forecast), made linear at the anchored forecast: what the effects explain.
   double log_error = 0;
+  PartErrors parts{};  // of the forecast without the anchor
 };
 
 struct Anchor {

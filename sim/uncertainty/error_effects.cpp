@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/uncertainty/step_parts.hpp"
 #include "sim/uncertainty/time_error.hpp"
 
 namespace sim {
@@ -158,9 +159,7 @@ double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
   return sum;
 }
 
-// A normal distribution given the value of one sum of its parts (Rasmussen & Williams 2006,
-// Gaussian Processes for Machine Learning, appendix A.2).
-void ErrorEffects::observe(const JobTraits& traits, double log_error, double variance) {
+void ErrorEffects::add_effects_of(const JobTraits& traits) {
   const std::string layout = name_of_layout(traits);
   add(name_of_job(traits.job), job_variance_);
   add(layout, layout_variance_);
@@ -169,11 +168,36 @@ void ErrorEffects::observe(const JobTraits& traits, double log_error, double var
   const std::vector<std::string> new_ones = unknown(traits);
   for (const std::string& category : new_ones)
     add(category, unlike_variance_ / static_cast<double>(new_ones.size()));
-  const Eigen::VectorXd of_run = coefficients(traits);
-  const Eigen::VectorXd with_all = covariance_ * of_run;
-  const double total = of_run.dot(with_all) + variance;
-  mean_ += with_all * ((log_error - mean(of_run)) / total);
+}
+
+// A normal distribution given the value of one sum of its parts (Rasmussen & Williams 2006,
+// Gaussian Processes for Machine Learning, appendix A.2).
+void ErrorEffects::learn(const Eigen::VectorXd& coefficients, double log_error, double variance) {
+  const Eigen::VectorXd with_all = covariance_ * coefficients;
+  const double total = coefficients.dot(with_all) + variance;
+  mean_ += with_all * ((log_error - mean(coefficients)) / total);
   covariance_ -= with_all * with_all.transpose() / total;
+}
+
+void ErrorEffects::observe(const JobTraits& traits, double log_error, double variance) {
+  add_effects_of(traits);
+  learn(coefficients(traits), log_error, variance);
+}
+
+void ErrorEffects::observe(const AnchorRun& run, double variance) {
+  for (std::size_t part = 0; part < parts_of_step.size(); ++part)
+    if (run.parts[part]) observe_part(run.traits, part, *run.parts[part], variance);
+  observe(run.traits, run.log_error, variance);
+}
+
+// A step that is made of the part alone.
+void ErrorEffects::observe_part(const JobTraits& traits, std::size_t part, double log_error,
+                                double variance) {
+  JobTraits alone = traits;
+  alone.shares = {};
+  alone.shares.*parts_of_step[part].share = 1;
+  add_effects_of(traits);
+  learn(coefficients(alone), log_error, variance);
 }
 
 }  // namespace sim

@@ -11,6 +11,7 @@
 
 namespace sim {
 
+struct AnchorRun;
 struct TimeErrorModel;
 
 class ErrorEffects {
@@ -19,6 +20,11 @@ class ErrorEffects {
 
   // A run with this ln(measured / forecast); `variance`: of what no effect explains.
   void observe(const JobTraits& traits, double log_error, double variance);
+  // A run of an anchor: the parts that were measured by themselves, then the step, which adds what
+  // they leave open. `variance`: of each.
+  void observe(const AnchorRun& run, double variance);
+  // A part of the run by itself: one of parts_of_step.
+  void observe_part(const JobTraits& traits, std::size_t part, double log_error, double variance);
 
   // How much of each effect a job has. Those that only jobs without a run have are left out.
   Eigen::VectorXd coefficients(const JobTraits& traits) const;
@@ -51,6 +57,8 @@ class ErrorEffects {
   std::vector<std::string> unknown(const JobTraits& traits) const;  // its categories without a run
   bool is_unmeasured(const JobTraits& traits) const;
   void add(const std::string& name, double variance);
+  void add_effects_of(const JobTraits& traits);  // those that only its runs have
+  void learn(const Eigen::VectorXd& coefficients, double log_error, double variance);
   // Of a layout with a run: how much of its growth a job has; else nothing.
   double growth_coefficient(const JobTraits& traits) const;
 

@@ -26,7 +26,7 @@ TimeErrors TimeErrors::anchored(const Anchor& anchor) const {
   SIM_CHECK(!anchor.runs.empty(), anchor.device);
   TimeErrors made = *this;
   for (const AnchorRun& run : anchor.runs)
-    made.effects_.observe(run.traits, run.log_error, model_.rest_variance());
+    made.effects_.observe(run, model_.rest_variance());
   if (runs_ == 0) made.first_ = anchor.runs.front().traits;
   made.runs_ += static_cast<int>(anchor.runs.size());
   return made;

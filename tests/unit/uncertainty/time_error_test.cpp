@@ -274,7 +274,8 @@ TEST_CASE("Of two jobs that are as fast, choosing the one that is less sure cost
   const std::vector<double> equal = errors.regrets({plain(), plain()}, {one, one});
   CHECK(equal[0] == equal[1]);
   // The mean of the smaller of two normal errors is 1/sqrt(pi) of their deviation below their mean.
-  CHECK(equal[0] == Approx(std::hypot(std::sqrt(2) * 0.05, 0.02) / std::sqrt(3.14159)).margin(0.006));
+  CHECK(equal[0] ==
+        Approx(std::hypot(std::sqrt(2) * 0.05, 0.02) / std::sqrt(3.14159)).margin(0.006));
   const std::vector<double> unequal = errors.regrets({plain(), context}, {one, one});
   CHECK(unequal[1] > unequal[0]);
   CHECK(errors.regrets({context}, {one})[0] == Approx(0).margin(1e-12));
