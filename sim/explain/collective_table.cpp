@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "sim/collective/collective_cost.hpp"
 #include "sim/explain/activity_class.hpp"
 
 namespace sim {
@@ -56,20 +57,6 @@ void finish(CallSum& sum, double steps) {
 }
 
 }  // namespace
-
-double bus_factor(CollectiveKind kind, int ranks) {
-  const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return 2 * others;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_to_all:
-      return others;
-    default:
-      return 1;
-  }
-}
 
 std::vector<CollectiveRow> collective_table(const TracedRun& run, const RunSteps& steps,
                                             const CountedSteps& counted, const Arrivals& arrivals) {

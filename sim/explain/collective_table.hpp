@@ -18,17 +18,12 @@ struct CollectiveRow {
   double seconds = 0;          // of a step, transfer and waiting
   double waiting_seconds = 0;  // of these, for other ranks
   Duration median{};           // of one transfer
-  // Bytes over the time of the median transfer, times what each rank must send of them: as
-  // nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md). 0: bytes or ranks are not told.
+  // Of the median transfer, as nccl-tests counts it (bus_factor()). 0: bytes or ranks are not told.
   Bandwidth bus{};
 };
 
 // Longest first.
 std::vector<CollectiveRow> collective_table(const TracedRun& run, const RunSteps& steps,
                                             const CountedSteps& counted, const Arrivals& arrivals);
-
-// The share of the full buffer that each rank must send: 2 (n - 1) / n of an all-reduce,
-// (n - 1) / n of an all-gather, a reduce-scatter and an all-to-all, else 1.
-double bus_factor(CollectiveKind kind, int ranks);
 
 }  // namespace sim

