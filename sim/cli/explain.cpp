@@ -1,0 +1,73 @@
+// stepcast explain: where the time of a traced run goes, and why it is not its forecast.
+#include <memory>
+
+#include "sim/cli/command.hpp"
+#include "sim/explain/explanation.hpp"
+#include "sim/forecast/record.hpp"
+#include "sim/scenario/scenario.hpp"
+
+namespace sim {
+namespace {
+
+struct ExplainRequest {
+  std::vector<std::string> traces;
+  std::string scenario;
+  std::vector<std::string> overrides;
+  OutputFormat output = OutputFormat::table;
+  double fail_above = -1;  // percent; below 0: not asked
+};
+
+Explanation explanation_of(const ExplainRequest& request) {
+  const TracedRun run = read_run(request.traces);
+  if (request.scenario.empty()) return explain(run);
+  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  std::vector<RankId> ranks;
+  for (const RunRank& rank : run.ranks)
+    ranks.push_back(rank.rank);
+  const Record forecast = simulated_record(scenario, ranks);
+  return explain(run, &forecast);
+}
+
+ExitCode explain_traces(const ExplainRequest& request) {
+  if (request.scenario.empty() && !request.overrides.empty())
+    throw WrongUse{"--set is of a scenario: give it with --scenario FILE"};
+  if (request.scenario.empty() && request.fail_above >= 0)
+    throw WrongUse{"--fail-above compares with a forecast: give --scenario FILE"};
+  const Explanation made = explanation_of(request);
+  const auto table = [](const Explanation& shown) {
+    return explanation_table(shown, color_wanted());
+  };
+  print_result(in_format(request.output, made, table, explanation_json, explanation_csv,
+                         explanation_markdown));
+  const bool exceeded = made.waterfall && request.fail_above >= 0 &&
+                        100 * made.waterfall->slower() > request.fail_above;
+  return exceeded ? ExitCode::bound_exceeded : ExitCode::done;
+}
+
+}  // namespace
+
+Command explain_command() {
+  const auto request = std::make_shared<ExplainRequest>();
+  return {.name = "explain",
+          .help = "where the time of a traced run goes, and why it is slower than its forecast",
+          .options = {{.name = "TRACE",
+                       .into = &request->traces,
+                       .help = "traces of one job, one or several ranks each: of the PyTorch "
+                               "profiler, of nsys (sqlite), of --trace or --record",
+                       .required = true},
+                      {.name = "--scenario",
+                       .into = &request->scenario,
+                       .form = "FILE",
+                       .help = "the scenario of the job, to compare with its forecast"},
+                      set_option(request->overrides, " to compare with"),
+                      output_option(request->output),
+                      {.name = "--fail-above",
+                       .into = &request->fail_above,
+                       .form = "PERCENT",
+                       .help = "exit with 5 if the step is more than this slower than the forecast",
+                       .check = NonNegative{}}},
+          .footer = "Example: stepcast explain rank0.json.gz rank1.json.gz --scenario job.yaml",
+          .run = [request] { return explain_traces(*request); }};
+}
+
+}  // namespace sim

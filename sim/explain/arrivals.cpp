@@ -1,0 +1,120 @@
+#include "sim/explain/arrivals.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/explain/activity_class.hpp"
+
+namespace sim {
+namespace {
+
+// Which calls are of one sequence: of one group; without metadata, of one name of a kernel.
+struct SequenceKey {
+  std::int32_t group = not_told;
+  std::string name{};  // where no group is told
+  std::int32_t step = 0;
+  auto operator<=>(const SequenceKey&) const = default;
+};
+
+struct CallPlace {
+  std::size_t rank = 0, activity = 0;
+};
+
+// Rank by rank, in order of begin.
+using Sequences = std::map<SequenceKey, std::map<std::size_t, std::vector<CallPlace>>>;
+
+bool is_message(const CollectiveCall& call, const DeviceActivity& activity) {
+  return activity.kind != OpKind::collective || (!call.kind && call.group != not_told);
+}
+
+// Whether the k-th call of the group is the same on all its ranks.
+bool in_one_order(const TracedRun& run, const CollectiveCall& call,
+                  const DeviceActivity& activity) {
+  if (!is_message(call, activity)) return true;
+  if (call.group < 0) return false;
+  const TracedGroup& group = run.groups[static_cast<std::size_t>(call.group)];
+  return std::max(group.size, static_cast<int>(group.ranks.size())) == 2;
+}
+
+Sequences sequences_of(const TracedRun& run, const RunSteps& steps, Arrivals& arrivals) {
+  Sequences sequences;
+  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+    const RunRank& rank = run.ranks[r];
+    for (std::size_t i = 0; i < rank.device.size(); ++i) {
+      const DeviceActivity& activity = rank.device[i];
+      if (class_of_activity(activity) != ActivityClass::communication) continue;
+      ++arrivals.calls;
+      const std::int32_t step = steps.ranks[r].step_of[i];
+      const CollectiveCall call = call_of(rank, activity);
+      if (step == not_told || !in_one_order(run, call, activity)) continue;
+      SequenceKey key{call.group, {}, step};
+      if (call.group < 0) key.name = run.names[activity.name];
+      sequences[key][r].push_back({r, i});
+    }
+  }
+  return sequences;
+}
+
+// The ranks of a trace that take part in a call: those of its group, all where that is not told.
+std::size_t traced_members(const TracedRun& run, std::int32_t group) {
+  if (group < 0) return run.ranks.size();
+  const std::vector<RankId>& members = run.groups[static_cast<std::size_t>(group)].ranks;
+  if (members.empty()) return 0;
+  return static_cast<std::size_t>(
+      std::count_if(run.ranks.begin(), run.ranks.end(), [&](const RunRank& rank) {
+        return std::find(members.begin(), members.end(), rank.rank) != members.end();
+      }));
+}
+
+void match_call(const TracedRun& run, const std::vector<CallPlace>& call, Arrivals& arrivals) {
+  const auto activity = [&](const CallPlace& place) -> const DeviceActivity& {
+    return run.ranks[place.rank].device[place.activity];
+  };
+  // The last to arrive: its kernel begins last, or is the shortest.
+  const auto later = [&](const CallPlace& a, const CallPlace& b) {
+    if (run.one_clock) return activity(a).begin < activity(b).begin;
+    return activity(a).time() > activity(b).time();
+  };
+  const CallPlace last = *std::max_element(call.begin(), call.end(), later);
+  for (const CallPlace& place : call) {
+    const DeviceActivity& own = activity(place);
+    const TimePoint ready = run.one_clock ? std::clamp(activity(last).begin, own.begin, own.end)
+                                          : own.end - activity(last).time();
+    arrivals.ready[place.rank][place.activity] = ready;
+    if (ready > own.begin)
+      arrivals.last[place.rank][place.activity] = static_cast<std::int32_t>(last.rank);
+    arrivals.told[place.rank][place.activity] = true;
+    ++arrivals.matched;
+  }
+}
+
+}  // namespace
+
+Arrivals find_arrivals(const TracedRun& run, const RunSteps& steps) {
+  Arrivals arrivals;
+  for (const RunRank& rank : run.ranks) {
+    std::vector<TimePoint>& ready = arrivals.ready.emplace_back();
+    for (const DeviceActivity& activity : rank.device)
+      ready.push_back(activity.begin);
+    arrivals.last.emplace_back(rank.device.size(), not_told);
+    arrivals.told.emplace_back(rank.device.size(), false);
+  }
+  for (const auto& [key, ranks] : sequences_of(run, steps, arrivals)) {
+    if (ranks.size() < 2) continue;
+    const std::size_t members = traced_members(run, key.group);
+    const std::size_t calls = ranks.begin()->second.size();
+    const bool same = std::all_of(ranks.begin(), ranks.end(),
+                                  [&](const auto& of) { return of.second.size() == calls; });
+    if (!same || (members != 0 && members != ranks.size())) continue;
+    for (std::size_t k = 0; k < calls; ++k) {
+      std::vector<CallPlace> call;
+      for (const auto& [rank, places] : ranks)
+        call.push_back(places[k]);
+      match_call(run, call, arrivals);
+    }
+  }
+  return arrivals;
+}
+
+}  // namespace sim

@@ -1,0 +1,16 @@
+// The sections of an explanation, for text and Markdown.
+#pragma once
+
+#include <vector>
+
+#include "sim/explain/explanation.hpp"
+#include "sim/explain/sections.hpp"
+
+namespace sim {
+
+std::vector<TextSection> sections_of(const Explanation& explanation);
+
+// The words of a state in a table: "waiting for other ranks".
+std::string_view words_of_state(StepState state);
+
+}  // namespace sim

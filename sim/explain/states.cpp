@@ -1,0 +1,119 @@
+#include "sim/explain/states.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "sim/explain/activity_class.hpp"
+#include "sim/explain/gaps.hpp"
+
+namespace sim {
+namespace {
+
+// An activity begins or ends to be in a state.
+struct Change {
+  TimePoint at;
+  std::int32_t activity = not_told;
+  StepState state = StepState::compute;
+  bool begins = false;
+};
+
+// The states that are of an activity, in order of precedence.
+constexpr std::array active_states{StepState::compute, StepState::transfer, StepState::peer,
+                                   StepState::copy};
+static_assert(static_cast<std::size_t>(StepState::copy) + 1 == active_states.size());
+
+class StateSweep {
+ public:
+  StateSweep(const RunRank& rank, const HostTroubles& troubles, const StepWindow& window,
+             const std::vector<TimePoint>& ready)
+      : window_{window}, troubles_{troubles} {
+    for (std::size_t i = 0; i < rank.device.size(); ++i) {
+      const DeviceActivity& activity = rank.device[i];
+      if (activity.begin >= window.end) {
+        if (after_ == not_told && class_of_activity(activity) != ActivityClass::of_host)
+          after_ = static_cast<std::int32_t>(i);
+        continue;
+      }
+      if (activity.end > window.begin) add(static_cast<std::int32_t>(i), activity, ready[i]);
+    }
+    std::stable_sort(changes_.begin(), changes_.end(),
+                     [](const Change& a, const Change& b) { return a.at < b.at; });
+  }
+
+  std::vector<StateSpan> run() {
+    TimePoint at = window_.begin;
+    for (std::size_t i = 0; i < changes_.size();) {
+      const TimePoint next = changes_[i].at;
+      if (next > at) advance(at, next, i);
+      at = next;
+      for (; i < changes_.size() && changes_[i].at == next; ++i)
+        apply(changes_[i]);
+    }
+    if (at < window_.end) advance(at, window_.end, changes_.size());
+    return std::move(states_);
+  }
+
+ private:
+  void add(std::int32_t index, const DeviceActivity& activity, TimePoint ready) {
+    switch (class_of_activity(activity)) {
+      case ActivityClass::compute:
+        return add(index, StepState::compute, activity.begin, activity.end);
+      case ActivityClass::copy:
+        return add(index, StepState::copy, activity.begin, activity.end);
+      case ActivityClass::communication:
+        add(index, StepState::peer, activity.begin, ready);
+        return add(index, StepState::transfer, ready, activity.end);
+      case ActivityClass::of_host:
+        return;
+    }
+  }
+
+  void add(std::int32_t index, StepState state, TimePoint begin, TimePoint end) {
+    begin = std::max(begin, window_.begin);
+    end = std::min(end, window_.end);
+    if (begin >= end) return;
+    changes_.push_back({begin, index, state, true});
+    changes_.push_back({end, index, state, false});
+  }
+
+  void apply(const Change& change) {
+    auto& active = active_[static_cast<std::size_t>(change.state)];
+    if (change.begins)
+      active.insert(change.activity);
+    else
+      active.erase(change.activity);
+  }
+
+  void advance(TimePoint from, TimePoint to, std::size_t next_change) {
+    for (const StepState state : active_states) {
+      const auto& active = active_[static_cast<std::size_t>(state)];
+      if (active.empty()) continue;
+      const std::int32_t activity = *active.begin();
+      if (!states_.empty() && states_.back().state == state &&
+          states_.back().activity == activity && states_.back().end == from)
+        states_.back().end = to;
+      else
+        states_.push_back({from, to, state, activity});
+      return;
+    }
+    const std::int32_t next =
+        next_change < changes_.size() ? changes_[next_change].activity : after_;
+    troubles_.add_gap(from, to, next, states_);
+  }
+
+  const StepWindow window_;
+  const HostTroubles& troubles_;
+  std::vector<Change> changes_;
+  std::array<std::set<std::int32_t>, active_states.size()> active_;
+  std::int32_t after_ = not_told;  // the first activity behind the window
+  std::vector<StateSpan> states_;
+};
+
+}  // namespace
+
+std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
+                                 const StepWindow& window, const std::vector<TimePoint>& ready) {
+  return StateSweep{rank, troubles, window, ready}.run();
+}
+
+}  // namespace sim

@@ -1,0 +1,129 @@
+#include "sim/explain/step_account.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/explain/activity_class.hpp"
+#include "sim/explain/gaps.hpp"
+
+namespace sim {
+namespace {
+
+bool is_message(const TracedRun& run, const RunRank& rank, const DeviceActivity& activity) {
+  if (activity.kind != OpKind::collective) return true;
+  const CollectiveCall call = call_of(rank, activity);
+  if (activity.call >= 0) return !call.kind;
+  return run.names[activity.name].find("SendRecv") != std::string::npos;
+}
+
+AccountedCall call_of_measured(const TracedRun& run, const RunRank& rank, std::size_t activity,
+                               const StepMatch& match, const Record& forecast,
+                               const Program& program) {
+  const DeviceActivity& of = rank.device[activity];
+  AccountedCall made;
+  made.op = match.op_of[activity];
+  if (made.op != no_operator) {
+    made.message = is_between_stages(forecast, program, made.op);
+    made.name = operation_words(program, made.op);
+    return made;
+  }
+  const CollectiveCall call = call_of(rank, of);
+  made.message = is_message(run, rank, of);
+  made.name = of.call >= 0
+                  ? fmt::format("{} [{}]", name_of_call(call), label_of_group(run, call.group))
+                  : kernel_words(run.names[of.name]);
+  return made;
+}
+
+void account_call(const AccountedCall& call, const StateSpan& state, StepAccount& account) {
+  if (call.message)
+    account.messages[call.name] += state.time();
+  else if (state.state == StepState::peer)
+    account.waiting[call.name] += state.time();
+  else if (call.op != no_operator)
+    account.ops[call.op].attributed += state.time();
+  else
+    account.extra_collectives[call.name] += state.time();
+}
+
+}  // namespace
+
+bool is_between_stages(const Record& forecast, const Program& program, std::uint32_t op) {
+  if (program.kind[op] == OpKind::send || program.kind[op] == OpKind::recv) return true;
+  if (!forecast.pipeline || program.kind[op] != OpKind::collective) return false;
+  const GroupRole role = program.collectives[program.work[op]].group;
+  return role == GroupRole::tied_embedding || role == GroupRole::world;
+}
+
+std::string operation_words(const Program& program, std::uint32_t op) {
+  if (program.kind[op] == OpKind::collective) {
+    const Collective& of = program.collectives[program.work[op]];
+    return fmt::format("{} [{}]", word(of.kind), word(of.group));
+  }
+  return fmt::format("{} {}", program.name(OpId{op}), word(program.pass[op]));
+}
+
+StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
+                             const std::vector<StateSpan>& states, const StepMatch& match,
+                             const std::vector<TimePoint>& ready, const RankSteps& steps,
+                             std::size_t step, const Record& forecast, const RecordedTrack& track) {
+  const RunRank& rank = run.ranks[rank_index];
+  const Program& program = forecast.programs[track.program];
+  StepAccount account;
+  account.ops.resize(program.size());
+  for (const StateSpan& state : states) {
+    if (state.state > StepState::peer) {
+      account.rest[static_cast<std::size_t>(state.state)] += state.time();
+      continue;
+    }
+    const auto i = static_cast<std::size_t>(state.activity);
+    const std::uint32_t op = match.op_of[i];
+    if (state.state != StepState::compute)
+      account_call(call_of_measured(run, rank, i, match, forecast, program), state, account);
+    else if (op != no_operator)
+      account.ops[op].attributed += state.time();
+    else
+      account.extra_kernels[kernel_words(run.names[rank.device[i].name])] += state.time();
+  }
+  for (std::size_t i = 0; i < rank.device.size(); ++i)
+    if (steps.step_of[i] == static_cast<std::int32_t>(step) && match.op_of[i] != no_operator)
+      account.ops[match.op_of[i]].running += rank.device[i].end - ready[i];
+  return account;
+}
+
+StepAccount forecast_account(const Record& forecast, const RecordedTrack& track,
+                             const std::vector<bool>& untold) {
+  const Program& program = forecast.programs[track.program];
+  ForecastRank made = forecast_rank(forecast, track);
+  StepAccount account;
+  account.ops.resize(program.size());
+  for (std::size_t i = 0; i < made.rank.device.size(); ++i) {
+    const DeviceActivity& activity = made.rank.device[i];
+    const auto op = static_cast<std::size_t>(activity.planned);
+    if (untold[op]) made.ready[i] = activity.begin;
+    account.ops[op].running += activity.end - made.ready[i];
+  }
+  const HostTroubles no_troubles{TracedRun{}, made.rank};
+  const StepWindow window{"forecast", TimePoint{}, std::min(made.last, forecast.end)};
+  for (const StateSpan& state : states_of(made.rank, no_troubles, window, made.ready)) {
+    if (state.state > StepState::peer) {
+      account.rest[static_cast<std::size_t>(state.state)] += state.time();
+      continue;
+    }
+    const auto op = static_cast<std::uint32_t>(
+        made.rank.device[static_cast<std::size_t>(state.activity)].planned);
+    if (state.state == StepState::compute)
+      account.ops[op].attributed += state.time();
+    else
+      account_call({op, is_between_stages(forecast, program, op), operation_words(program, op)},
+                   state, account);
+  }
+  // The rank is done, and others are not.
+  if (window.end < forecast.end)
+    (forecast.pipeline ? account.messages : account.waiting)["end of the step"] +=
+        forecast.end - window.end;
+  return account;
+}
+
+}  // namespace sim

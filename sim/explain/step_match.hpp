@@ -1,0 +1,25 @@
+// Which operator of a forecast each kernel of a step is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/explain/steps.hpp"
+#include "sim/timeline/record.hpp"
+#include "sim/timeline/traced.hpp"
+
+namespace sim {
+
+struct StepMatch {
+  std::vector<std::uint32_t> op_of;  // of each activity of the rank; no_operator: none
+  std::vector<bool> matched_ops;     // of the program: whether a kernel is of it
+  double share = 0;                  // of the time of the step's kernels
+};
+
+// match_step() aligns the kernels of one step (align()), then gives a kernel of attention or of the
+// optimizer that is left over to the operator of the kernel before it: frameworks run several
+// kernels for one pass.
+StepMatch match_step(const TracedRun& run, std::size_t rank, const RankSteps& steps,
+                     std::size_t step, const Record& forecast, const RecordedTrack& track);
+
+}  // namespace sim

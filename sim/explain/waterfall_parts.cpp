@@ -1,0 +1,165 @@
+#include "sim/explain/waterfall_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace sim {
+namespace {
+
+// Parts and their items by name, as they are added up.
+class PartSums {
+ public:
+  void add(TroubleKind kind, const std::string& name, Duration time, Duration measured = {},
+           Duration forecast = {}) {
+    WaterfallItem& item = items_[kind][name];
+    item.name = name;
+    item.time += time;
+    item.measured += measured;
+    item.forecast += forecast;
+  }
+
+  std::vector<WaterfallPart> parts() const {
+    std::vector<WaterfallPart> parts;
+    for (const auto& [kind, items] : items_) {
+      WaterfallPart part{.kind = kind};
+      for (const auto& [name, item] : items) {
+        part.time += item.time;
+        if (item.time.count() != 0) part.items.push_back(item);
+      }
+      if (part.items.empty()) continue;
+      std::stable_sort(part.items.begin(), part.items.end(),
+                       [](const WaterfallItem& a, const WaterfallItem& b) {
+                         return std::abs(a.time.count()) > std::abs(b.time.count());
+                       });
+      parts.push_back(std::move(part));
+    }
+    std::stable_sort(
+        parts.begin(), parts.end(),
+        [](const WaterfallPart& a, const WaterfallPart& b) { return a.time > b.time; });
+    return parts;
+  }
+
+ private:
+  std::map<TroubleKind, std::map<std::string, WaterfallItem>> items_;
+};
+
+TroubleKind kind_of_kernels(OpKind kind) {
+  switch (kind) {
+    case OpKind::gemm:
+      return TroubleKind::products;
+    case OpKind::attention:
+      return TroubleKind::attention;
+    case OpKind::optimizer:
+      return TroubleKind::optimizer;
+    default:
+      return TroubleKind::memory_bound;
+  }
+}
+
+std::string kernel_item(const Program& program, std::uint32_t op) {
+  const Kernel& kernel = program.kernels[program.work[op]];
+  if (program.kind[op] != OpKind::gemm) return operation_words(program, op);
+  const std::string batch = kernel.batch > 1 ? fmt::format("{} x ", kernel.batch) : std::string{};
+  return fmt::format("{} [{}{}x{}x{}]", operation_words(program, op), batch, kernel.m, kernel.n,
+                     kernel.k);
+}
+
+// The exposed time of a collective grows at most by what it takes longer; the rest is overlap.
+Duration of_slowness(Duration exposed, Duration running) {
+  const Duration none{};
+  if (exposed > none) return std::clamp(running, none, exposed);
+  return std::clamp(running, exposed, none);
+}
+
+void add_op(const Program& program, std::uint32_t op, const OpTime& measured,
+            const OpTime& forecast, bool matched, PartSums& sums) {
+  const Duration time = measured.attributed - forecast.attributed;
+  if (!runs_kernel(program.kind[op])) return;
+  const std::string name = kernel_item(program, op);
+  if (!matched) return sums.add(TroubleKind::missing_kernels, name, time);
+  sums.add(kind_of_kernels(program.kind[op]), name, time, measured.running, forecast.running);
+}
+
+// Collectives of one kind of group queue up behind each other: one that takes longer exposes those
+// behind it. So slowness and overlap are told apart in their sum.
+struct RoleTime {
+  OpTime measured{}, forecast{};
+};
+
+void add_collectives(const StepAccount& measured, const StepAccount& forecast,
+                     const Program& program, const std::vector<bool>& matched_ops, PartSums& sums) {
+  std::map<GroupRole, RoleTime> roles;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.kind[op] != OpKind::collective) continue;
+    if (!matched_ops[op]) {
+      sums.add(TroubleKind::missing_collectives, operation_words(program, op),
+               measured.ops[op].attributed - forecast.ops[op].attributed);
+      continue;
+    }
+    RoleTime& role = roles[program.collectives[program.work[op]].group];
+    role.measured.attributed += measured.ops[op].attributed;
+    role.measured.running += measured.ops[op].running;
+    role.forecast.attributed += forecast.ops[op].attributed;
+    role.forecast.running += forecast.ops[op].running;
+  }
+  for (const auto& [role, of] : roles) {
+    const std::string name = fmt::format("collectives [{}]", word(role));
+    const Duration time = of.measured.attributed - of.forecast.attributed;
+    const Duration slower = of_slowness(time, of.measured.running - of.forecast.running);
+    sums.add(TroubleKind::slower_collectives, name, slower, of.measured.running,
+             of.forecast.running);
+    sums.add(TroubleKind::overlap, name, time - slower, of.measured.running, of.forecast.running);
+  }
+}
+
+void add_named(TroubleKind kind, const std::map<std::string, Duration>& measured,
+               const std::map<std::string, Duration>& forecast, PartSums& sums) {
+  for (const auto& [name, time] : measured)
+    sums.add(kind, name, time, time);
+  for (const auto& [name, time] : forecast)
+    sums.add(kind, name, -time, {}, time);
+}
+
+TroubleKind kind_of_state(StepState state) {
+  switch (state) {
+    case StepState::copy:
+      return TroubleKind::copies;
+    case StepState::garbage:
+      return TroubleKind::garbage;
+    case StepState::data_loading:
+      return TroubleKind::data_loading;
+    case StepState::synchronisation:
+      return TroubleKind::synchronisation;
+    default:
+      return TroubleKind::host;
+  }
+}
+
+}  // namespace
+
+std::vector<WaterfallPart> parts_between(const StepAccount& measured, const StepAccount& forecast,
+                                         const Program& program,
+                                         const std::vector<bool>& matched_ops) {
+  PartSums sums;
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    add_op(program, op, measured.ops[op], forecast.ops[op], matched_ops[op], sums);
+  add_collectives(measured, forecast, program, matched_ops, sums);
+  add_named(TroubleKind::extra_kernels, measured.extra_kernels, forecast.extra_kernels, sums);
+  add_named(TroubleKind::extra_collectives, measured.extra_collectives, forecast.extra_collectives,
+            sums);
+  add_named(TroubleKind::stragglers, measured.waiting, forecast.waiting, sums);
+  add_named(TroubleKind::pipeline, measured.messages, forecast.messages, sums);
+  for (const auto& state : words_of(StepState{})) {
+    const auto i = static_cast<std::size_t>(state.value);
+    if (state.value <= StepState::peer) continue;
+    const Duration time = measured.rest[i] - forecast.rest[i];
+    if (time.count() != 0)
+      sums.add(kind_of_state(state.value), std::string{state.text}, time, measured.rest[i],
+               forecast.rest[i]);
+  }
+  return sums.parts();
+}
+
+}  // namespace sim
