@@ -3,155 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "sim/base/input_error.hpp"
-#include "sim/calibration/kineto_events.hpp"
 #include "sim/calibration/statistics.hpp"
-#include "sim/config/json_scan.hpp"
+#include "sim/trace/collective_words.hpp"
+#include "sim/trace/read_trace.hpp"
 
 namespace sim {
 namespace {
 
-constexpr std::size_t largest_trace = std::size_t{1} << 30;
+constexpr const char* profiler = "PyTorch profiler";
 // Kernels shorter than this are mostly launch; bandwidth is not what they show.
-constexpr std::int64_t least_bytes = std::int64_t{1} << 20;
-
-std::optional<DType> dtype_of(const std::string& type) {
-  if (type == "c10::BFloat16" || type == "BFloat16") return DType::bf16;
-  if (type == "c10::Half" || type == "Half") return DType::fp16;
-  if (type == "float" || type == "Float") return DType::fp32;
-  if (type.find("Float8") != std::string::npos) return DType::fp8;
-  return std::nullopt;
-}
-
-using Dims = std::vector<std::int64_t>;
-
-double elements(const Dims& dims) {
-  double product = dims.empty() ? 0 : 1;
-  for (const std::int64_t extent : dims)
-    product *= static_cast<double>(extent);
-  return product;
-}
-
-}  // namespace
-
-// Bytes of an element as NCCL's metadata names it; 0: unknown.
-int element_bytes(const std::string& dtype) {
-  if (const auto known = dtype_of(dtype)) return bytes_of(*known);
-  if (dtype == "Double" || dtype == "Long") return 8;
-  if (dtype == "Int") return 4;
-  if (dtype == "Short") return 2;
-  if (dtype == "Byte" || dtype == "Char" || dtype == "Bool") return 1;
-  return 0;
-}
-
-// The product of an operator: left [.., m, k] and right [.., k, n]; `linear` has right as [n, k].
-std::optional<Kernel> product_of(const TraceOperator& op) {
-  const bool biased = op.name == "aten::addmm" || op.name == "aten::baddbmm";
-  const bool batched = op.name == "aten::bmm" || op.name == "aten::baddbmm";
-  const bool linear = op.name == "aten::linear";
-  if (!biased && !batched && !linear && op.name != "aten::mm") return std::nullopt;
-  const std::size_t first = biased ? 1 : 0;
-  if (op.dims.size() < first + 2 || op.types.size() < first + 2) return std::nullopt;
-  const Dims& left = op.dims[first];
-  const Dims& right = op.dims[first + 1];
-  const std::size_t rank = batched ? 3 : 2;
-  if (right.size() != rank || (linear ? left.size() < 2 : left.size() != rank)) return std::nullopt;
-  const auto dtype = dtype_of(op.types[first]);
-  if (!dtype) return std::nullopt;
-  Kernel kernel;
-  kernel.kind = OpKind::gemm;
-  kernel.dtype = *dtype;
-  kernel.batch = batched ? left[0] : 1;
-  kernel.k = left.back();
-  const double rows = elements(left) / static_cast<double>(std::max<std::int64_t>(1, kernel.k)) /
-                      static_cast<double>(std::max<std::int64_t>(1, kernel.batch));
-  if (!(rows >= 1 && rows < 1e12)) return std::nullopt;
-  kernel.m = static_cast<std::int64_t>(rows);
-  kernel.n = linear ? right[0] : right.back();
-  const std::int64_t inner = linear ? right[1] : right[rank - 2];
-  constexpr std::int64_t most = 1 << 24;
-  if (inner != kernel.k || kernel.batch < 1 || kernel.batch > most || kernel.k < 1 ||
-      kernel.k > most || kernel.n < 1 || kernel.n > most || kernel.m > most)
-    return std::nullopt;
-  const double product = static_cast<double>(kernel.m) * static_cast<double>(kernel.n) *
-                         static_cast<double>(kernel.batch);
-  kernel.flops = Flops{2.0 * product * static_cast<double>(kernel.k)};
-  const double bytes = (static_cast<double>(kernel.m + kernel.n) * static_cast<double>(kernel.k) *
-                            static_cast<double>(kernel.batch) +
-                        product) *
-                       bytes_of(kernel.dtype);
-  if (bytes > 1e15) return std::nullopt;
-  kernel.bytes = Bytes{static_cast<std::int64_t>(bytes)};
-  return kernel;
-}
-
-namespace {
-
-// Memory-bound operators whose traffic follows from their shapes: how often the largest of their
-// tensors is read and written.
-struct Streamed {
-  const char* name;
-  OpKind kind;
-  AttentionPart part;
-  double passes;
-};
-constexpr std::array<Streamed, 9> streamed{
-    {{"aten::add", OpKind::elementwise, AttentionPart::forward, 3},
-     {"aten::add_", OpKind::elementwise, AttentionPart::forward, 3},
-     {"aten::mul", OpKind::elementwise, AttentionPart::forward, 3},
-     {"aten::mul_", OpKind::elementwise, AttentionPart::forward, 3},
-     {"aten::gelu", OpKind::elementwise, AttentionPart::forward, 2},
-     {"aten::silu", OpKind::elementwise, AttentionPart::forward, 2},
-     {"aten::relu", OpKind::elementwise, AttentionPart::forward, 2},
-     {"aten::native_layer_norm", OpKind::norm, AttentionPart::forward, 2},
-     {"aten::native_layer_norm_backward", OpKind::norm, AttentionPart::backward, 3}}};
-
-std::optional<Kernel> stream_of(const TraceOperator& op) {
-  for (const Streamed& entry : streamed) {
-    if (op.name != entry.name || op.dims.empty() || op.types.empty()) continue;
-    const auto dtype = dtype_of(op.types[0]);
-    // A sum or product with a scalar or a broadcast tensor moves less than three whole ones.
-    const bool pair = entry.passes > 2 && entry.kind == OpKind::elementwise;
-    if (!dtype || (pair && (op.dims.size() < 2 || op.dims[0] != op.dims[1]))) return std::nullopt;
-    const double bytes = elements(op.dims[0]) * bytes_of(*dtype) * entry.passes;
-    if (bytes < static_cast<double>(least_bytes) || bytes > 1e15) return std::nullopt;
-    Kernel kernel;
-    kernel.kind = entry.kind;
-    kernel.part = entry.part;
-    kernel.dtype = *dtype;
-    kernel.bytes = Bytes{static_cast<std::int64_t>(bytes)};
-    return kernel;
-  }
-  return std::nullopt;
-}
+constexpr Bytes least_bytes{std::int64_t{1} << 20};
+constexpr std::int64_t most_elements = 1'000'000'000'000'000;
 
 // "AMD" by HIP, by the name of the GPU or by a warp of 64 threads.
-std::string maker_of(const TraceEvents& trace) {
-  const auto named = [&](const char* word) { return trace.device.find(word) != std::string::npos; };
-  if (trace.calls_hip || trace.warp == 64 || named("AMD") || named("Instinct") || named("Radeon"))
+std::string maker_of(const TracedDevice& device) {
+  const auto named = [&](const char* word) { return device.name.find(word) != std::string::npos; };
+  if (device.hip || device.warp == 64 || named("AMD") || named("Instinct") || named("Radeon"))
     return "AMD";
-  return named("NVIDIA") || named("Tesla") || trace.warp == 32 ? "NVIDIA" : "";
+  return named("NVIDIA") || named("Tesla") || device.warp == 32 ? "NVIDIA" : "";
 }
 
 class Collector {
  public:
   explicit Collector(const KinetoHints& hints) : hints_{hints} {}
 
-  void add(const TraceEvents& trace, const std::string& name) {
+  void add(const TracedRun& trace, const std::string& name) {
     files_ += (files_.empty() ? "PyTorch trace " : ", ") + name;
-    if (result_.machine.device.empty()) result_.machine.device = trace.device;
-    if (trace.sms > 0) result_.machine.sms = trace.sms;
+    if (result_.machine.device.empty()) result_.machine.device = trace.device.name;
+    if (trace.device.multiprocessors > 0) result_.machine.sms = trace.device.multiprocessors;
     add_maker(trace, name);
     for (const std::string& version : trace.versions)
-      if (versions_.insert(version).second) result_.machine.versions.push_back(version);
-    add_kernels(trace);
-    add_collectives(trace);
-    add_launches(trace);
+      if (version.starts_with("CUDA") && versions_.insert(version).second)
+        result_.machine.versions.push_back(version);
+    if (trace.maker != profiler) return;
+    for (const RunRank& rank : trace.ranks) {
+      add_kernels(trace, rank);
+      add_collectives(trace, rank);
+      add_launches(trace, rank);
+    }
   }
 
   KinetoResult finish() {
@@ -192,8 +86,8 @@ class Collector {
 
   void note(const std::string& text) { result_.notes.push_back(text); }
 
-  void add_maker(const TraceEvents& trace, const std::string& name) {
-    const std::string maker = maker_of(trace);
+  void add_maker(const TracedRun& trace, const std::string& name) {
+    const std::string maker = maker_of(trace.device);
     if (maker.empty()) return;
     MeasuredMachine& machine = result_.machine;
     if (!machine.maker.empty() && machine.maker != maker)
@@ -201,64 +95,77 @@ class Collector {
           SourcePosition{.file = name},
           fmt::format("is of a GPU of {}, the traces before it of {}", maker, machine.maker));
     machine.maker = maker;
-    if (maker == "NVIDIA") machine.capability = trace.capability;
+    if (maker == "NVIDIA") machine.capability = trace.device.capability;
+  }
+
+  // The metadata of a kernel's collective; nullptr: none.
+  static const CollectiveCall* told_call(const RunRank& rank, const DeviceActivity& kernel) {
+    if (kernel.what != DeviceActivity::What::kernel || kernel.call == not_told) return nullptr;
+    const CollectiveCall& call = rank.calls[static_cast<std::size_t>(kernel.call)];
+    return call.operation == 0 ? nullptr : &call;
   }
 
   // All kernels of one operator are its time: a split product has two.
-  void add_kernels(const TraceEvents& trace) {
-    std::map<std::int64_t, std::pair<double, bool>> of_operator;  // us, tf32
-    for (const TraceKernel& kernel : trace.kernels) {
-      if (!kernel.collective.empty()) continue;
-      auto& sum = of_operator[kernel.external];
-      sum.first += kernel.microseconds;
-      sum.second = sum.second || kernel.name.find("tf32") != std::string::npos;
+  void add_kernels(const TracedRun& trace, const RunRank& rank) {
+    struct OfOperator {
+      Duration time{};
+      bool tf32 = false;
+      std::int32_t work = not_told;
+    };
+    std::map<std::int64_t, OfOperator> operators;
+    for (const DeviceActivity& kernel : rank.device) {
+      if (kernel.what != DeviceActivity::What::kernel || told_call(rank, kernel)) continue;
+      OfOperator& sum = operators[kernel.operator_id];
+      sum.time += kernel.time();
+      sum.tf32 = sum.tf32 || trace.names[kernel.name].find("tf32") != std::string::npos;
+      sum.work = kernel.work;
     }
-    for (const auto& [external, sum] : of_operator) {
-      const auto found = trace.operators.find(external);
+    for (const auto& [id, sum] : operators) {
       std::optional<Kernel> kernel;
-      if (found != trace.operators.end()) {
-        kernel = product_of(found->second);
-        if (kernel && kernel->dtype == DType::fp32 && sum.second) kernel->dtype = DType::tf32;
-        if (!kernel) kernel = stream_of(found->second);
-      }
-      if (!kernel || sum.first <= 0) {
+      if (sum.work != not_told) kernel = rank.works[static_cast<std::size_t>(sum.work)];
+      if (kernel && kernel->kind != OpKind::gemm && kernel->bytes < least_bytes) kernel.reset();
+      if (!kernel || sum.time <= Duration{}) {
         ++unmatched_;
         continue;
       }
+      if (kernel->kind == OpKind::gemm && kernel->dtype == DType::fp32 && sum.tf32)
+        kernel->dtype = DType::tf32;
       Samples& samples = kernels_[shape_of(*kernel)];
       samples.kernel = *kernel;
-      samples.seconds.push_back(sum.first * 1e-6);
+      samples.seconds.push_back(to_seconds(sum.time));
     }
   }
 
-  void add_collectives(const TraceEvents& trace) {
+  void add_collectives(const TracedRun& trace, const RunRank& rank) {
     std::map<Call, std::size_t> next;
-    for (const TraceKernel& kernel : trace.kernels) {
-      if (kernel.collective.empty()) continue;
-      const std::string name = collective_name(kernel.collective);
-      const int element = element_bytes(kernel.dtype);
-      const double count =
-          static_cast<double>(name == "all_gather" ? kernel.out_elements : kernel.in_elements);
-      const int ranks = name == "send_receive" ? 2 : kernel.group_size;
-      if (name.empty() || element == 0 || count <= 0 || count > 1e15 || ranks < 2 ||
-          kernel.microseconds <= 0) {
+    for (const DeviceActivity& kernel : rank.device) {
+      const CollectiveCall* told = told_call(rank, kernel);
+      if (!told) continue;
+      const TracedGroup group = told->group == not_told
+                                    ? TracedGroup{}
+                                    : trace.groups[static_cast<std::size_t>(told->group)];
+      const std::string name = collective_name(trace.names[told->operation]);
+      const int element = element_bytes(trace.names[told->dtype]);
+      const std::int64_t count = name == "all_gather" ? told->out_elements : told->in_elements;
+      const int ranks = name == "send_receive" ? 2 : group.size;
+      if (name.empty() || element == 0 || count <= 0 || count > most_elements || ranks < 2 ||
+          kernel.time() <= Duration{}) {
         ++odd_collectives_;
         continue;
       }
-      const Call call{name, static_cast<std::int64_t>(count) * element, ranks, kernel.group,
-                      nodes_of(kernel, ranks)};
+      const Call call{name, count * element, ranks, group.name, nodes_of(group, ranks)};
       const std::size_t index = next[call]++;
-      std::vector<std::vector<double>>& calls = collectives_[call];
+      auto& calls = collectives_[call];
       if (index >= calls.size()) calls.resize(index + 1);
-      calls[index].push_back(kernel.microseconds * 1e-6);
+      calls[index].push_back(to_seconds(kernel.time()));
     }
   }
 
-  int nodes_of(const TraceKernel& kernel, int ranks) const {
+  int nodes_of(const TracedGroup& group, int ranks) const {
     if (!hints_.gpus_per_node) return 0;
-    std::set<std::int64_t> nodes;
-    for (const std::int64_t rank : kernel.ranks)
-      nodes.insert(rank / *hints_.gpus_per_node);
+    std::set<std::uint32_t> nodes;
+    for (const RankId rank : group.ranks)
+      nodes.insert(rank.value / static_cast<std::uint32_t>(*hints_.gpus_per_node));
     if (!nodes.empty()) return static_cast<int>(nodes.size());
     return (ranks + *hints_.gpus_per_node - 1) / *hints_.gpus_per_node;
   }
@@ -296,14 +203,15 @@ class Collector {
 
   // Host time per kernel: from one launch to the next on a thread, where nothing but launches lies
   // between.
-  void add_launches(const TraceEvents& trace) {
-    for (const auto& [thread, launches] : trace.launches) {
-      double last = -1;
-      for (const TraceLaunch& launch : launches) {
-        if (launch.kernel && last >= 0 && launch.at > last)
-          gaps_.push_back((launch.at - last) * 1e-6);
-        last = launch.kernel ? launch.at : -1;
-      }
+  void add_launches(const TracedRun& trace, const RunRank& rank) {
+    std::map<std::uint32_t, std::optional<TimePoint>> last;  // launch of each thread
+    for (const HostSpan& span : rank.host) {
+      if (span.what != HostSpan::What::runtime) continue;
+      std::optional<TimePoint>& before = last[span.thread];
+      const bool kernel = trace.names[span.name].find("LaunchKernel") != std::string::npos;
+      if (kernel && before && span.begin > *before)
+        gaps_.push_back(to_seconds(span.begin - *before));
+      before = kernel ? std::optional{span.begin} : std::nullopt;
     }
   }
 
@@ -323,16 +231,14 @@ class Collector {
 KinetoResult parse_kineto(const std::vector<KinetoTrace>& traces, const KinetoHints& hints) {
   Collector collector{hints};
   for (const KinetoTrace& trace : traces)
-    collector.add(scan_kineto(trace.text, trace.name), trace.name);
+    collector.add(read_trace(*open_text(trace.text, trace.name)), trace.name);
   return collector.finish();
 }
 
 KinetoResult read_kineto(const std::vector<std::string>& paths, const KinetoHints& hints) {
   Collector collector{hints};
-  for (const std::string& path : paths) {
-    const std::string text = load_text(path, largest_trace);
-    collector.add(scan_kineto(text, path), path);
-  }
+  for (const std::string& path : paths)
+    collector.add(read_trace(*open_file(path)), path);
   return collector.finish();
 }
 

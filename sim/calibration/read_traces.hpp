@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sim/calibration/kineto.hpp"
@@ -18,8 +17,5 @@ TracedTimeline read_traces(const std::vector<std::string>& paths,
                            std::optional<int> step = std::nullopt);
 TracedTimeline parse_traces(const std::vector<KinetoTrace>& traces,
                             std::optional<int> step = std::nullopt);
-
-// The kind of a kernel, by its name and that of the operator that issued it.
-OpKind kind_of_kernel(std::string_view name, std::string_view op);
 
 }  // namespace sim

@@ -51,8 +51,9 @@ std::string_view read_unicode_escape(std::string_view text, std::size_t& at, std
   return {};
 }
 
-// Behind the backslash.
-std::string_view read_escape(std::string_view text, std::size_t& at, std::string& into) {
+}  // namespace
+
+std::string_view read_json_escape(std::string_view text, std::size_t& at, std::string& into) {
   constexpr std::string_view names = "\"\\/bfnrt";
   constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
   const std::string_view rest = text.substr(at);
@@ -63,8 +64,6 @@ std::string_view read_escape(std::string_view text, std::size_t& at, std::string
   ++at;
   return {};
 }
-
-}  // namespace
 
 std::string_view read_json_string(std::string_view text, std::size_t& at, std::string& into) {
   ++at;
@@ -79,7 +78,7 @@ std::string_view read_json_string(std::string_view text, std::size_t& at, std::s
     if (text[at] != '"' && text[at] != '\\')
       return "a string goes on over the end of the line or holds a tab";
     if (text[at++] == '"') return {};
-    if (const auto problem = read_escape(text, at, into); !problem.empty()) return problem;
+    if (const auto problem = read_json_escape(text, at, into); !problem.empty()) return problem;
   }
 }
 

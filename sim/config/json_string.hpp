@@ -12,4 +12,7 @@ namespace sim {
 // halves of surrogate pairs are refused.
 std::string_view read_json_string(std::string_view text, std::size_t& at, std::string& into);
 
+// read_json_escape() does the same with an escape, behind its backslash: at most 11 characters.
+std::string_view read_json_escape(std::string_view text, std::size_t& at, std::string& into);
+
 }  // namespace sim

@@ -28,6 +28,8 @@ struct DeviceActivity {
   std::int32_t product = not_told;    // into RunRank::products
   std::int32_t call = not_told;       // into RunRank::calls
   std::int32_t planned = not_told;    // operator of the rank's program: of our own traces alone
+  std::int32_t work = not_told;   // into RunRank::works: of that operator, whose kernels share it
+  std::int64_t operator_id = -1;  // the framework's number of that operator; -1: none
   Duration time() const { return end - begin; }
 };
 
@@ -43,13 +45,15 @@ struct CollectiveCall {
   Bytes bytes{};                         // the full buffer; 0: not told
   std::int32_t group = not_told;         // into TracedRun::groups
   std::uint32_t dtype = 0;               // into TracedRun::names
+  std::uint32_t operation = 0;           // the same: "_allgather_base"; "": only the kernel tells
+  std::int64_t in_elements = 0, out_elements = 0;  // of the rank's own buffers; 0: not told
 };
 
 // A communicator: the ranks of one process group.
 struct TracedGroup {
-  std::string name;         // as the framework numbers or names it
-  std::string description;  // "tensor model parallel", ...; empty: not told
-  int size = 0;             // 0: not told
+  std::string name;             // as the framework numbers or names it
+  std::string description;      // "tensor model parallel", ...; empty: not told
+  int size = 0;                 // 0: not told
   std::vector<RankId> ranks{};  // ascending; empty: not told
 };
 
@@ -70,12 +74,14 @@ struct StepMark {
 
 struct RunRank {
   RankId rank{};
-  std::string source{};  // the file
+  bool rank_told = true;                 // false: numbered by the name or the place of its file
+  std::string source{};                  // the file
   std::vector<DeviceActivity> device{};  // ascending begin; those of several streams may overlap
   std::vector<HostSpan> host{};          // ascending begin
   std::vector<Product> products{};       // distinct
+  std::vector<Kernel> works{};           // distinct: of operators whose shapes are known
   std::vector<CollectiveCall> calls{};
-  std::vector<StepMark> steps{};         // ascending; empty: the trace marks none
+  std::vector<StepMark> steps{};  // ascending; empty: the trace marks none
 };
 
 // The device as the trace describes it; empty and 0 where it does not.
@@ -91,13 +97,13 @@ struct TracedDevice {
 struct TracedRun {
   std::string maker{};  // "PyTorch profiler", "Nsight Systems", "Stepcast (simulated)"
   TracedDevice device{};
-  int world_size = 0;  // 0: not told
+  int world_size = 0;      // 0: not told
   bool one_clock = false;  // times of all ranks are of one clock; else each begins at its own first
-  std::vector<std::string> names{};  // distinct
+  std::vector<std::string> names{};  // distinct; the first is ""
   std::vector<TracedGroup> groups{};
-  std::vector<RunRank> ranks{};          // ascending, distinct
-  std::vector<std::string> versions{};   // "CUDA 13.0"
-  std::vector<std::string> notes{};      // what was left out or put right, and how much
+  std::vector<RunRank> ranks{};         // ascending, distinct
+  std::vector<std::string> versions{};  // "CUDA 13.0"
+  std::vector<std::string> notes{};     // what was left out or put right, and how much
 };
 
 // read_run reads traces of one job, one or several ranks each: of the PyTorch profiler (JSON, also

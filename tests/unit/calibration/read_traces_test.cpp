@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/input_error.hpp"
+#include "sim/trace/kernel_words.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;

@@ -1,0 +1,60 @@
+#include "sim/trace/collective_words.hpp"
+
+#include <array>
+#include <utility>
+
+namespace sim {
+
+std::string collective_name(std::string_view torch) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> names{
+      {{"allreduce", "all_reduce"},
+       {"all_reduce", "all_reduce"},
+       {"allreduce_coalesced", "all_reduce"},
+       {"_allgather_base", "all_gather"},
+       {"all_gather", "all_gather"},
+       {"allgather", "all_gather"},
+       {"allgather_into_tensor_coalesced", "all_gather"},
+       {"_reduce_scatter_base", "reduce_scatter"},
+       {"reduce_scatter", "reduce_scatter"},
+       {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
+       {"broadcast", "broadcast"},
+       {"_broadcast_oop", "broadcast"},
+       {"reduce", "reduce"},
+       {"_reduce_oop", "reduce"},
+       {"all_to_all", "all_to_all"},
+       {"all_to_allv", "all_to_all"},
+       {"alltoall_base", "all_to_all"},
+       {"alltoall", "all_to_all"},
+       {"send", "send_receive"},
+       {"recv", "send_receive"}}};
+  for (const auto& [name, ours] : names)
+    if (name == torch) return std::string{ours};
+  return {};
+}
+
+std::optional<CollectiveKind> collective_kind(std::string_view torch) {
+  if (torch == "barrier") return CollectiveKind::barrier;
+  const std::string name = collective_name(torch);
+  for (const auto& known : words_of(CollectiveKind{}))
+    if (known.text == name) return known.value;
+  return std::nullopt;
+}
+
+std::optional<DType> dtype_of(std::string_view type) {
+  if (type == "c10::BFloat16" || type == "BFloat16") return DType::bf16;
+  if (type == "c10::Half" || type == "Half") return DType::fp16;
+  if (type == "float" || type == "Float") return DType::fp32;
+  if (type.find("Float8") != std::string_view::npos) return DType::fp8;
+  return std::nullopt;
+}
+
+int element_bytes(std::string_view dtype) {
+  if (const auto known = dtype_of(dtype)) return bytes_of(*known);
+  if (dtype == "Double" || dtype == "Long") return 8;
+  if (dtype == "Int") return 4;
+  if (dtype == "Short") return 2;
+  if (dtype == "Byte" || dtype == "Char" || dtype == "Bool") return 1;
+  return 0;
+}
+
+}  // namespace sim
