@@ -43,6 +43,7 @@ Command import_command();
 std::vector<Command> job_imports();  // its commands for training jobs
 Command export_command();
 Command compare_command();
+Command explain_command();
 Command sweep_command();
 Command sensitivity_command();
 Command scaling_command();

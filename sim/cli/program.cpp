@@ -28,6 +28,7 @@ Command stepcast_program() {
                        import_command(),
                        export_command(),
                        compare_command(),
+                       explain_command(),
                        calibrate_command(machine_measurement()),
                        ui_command(),
                        doctor_command(),

@@ -89,6 +89,19 @@ void match_call(const TracedRun& run, const std::vector<CallPlace>& call, Arriva
   }
 }
 
+std::vector<TimePoint> ends_of_steps(const TracedRun& run, const RunSteps& steps) {
+  std::vector<TimePoint> done(steps.count(), TimePoint::min());
+  if (!run.one_clock) return done;
+  for (std::size_t r = 0; r < run.ranks.size(); ++r)
+    for (std::size_t i = 0; i < run.ranks[r].device.size(); ++i) {
+      const std::int32_t step = steps.ranks[r].step_of[i];
+      if (step == not_told) continue;
+      TimePoint& of = done[static_cast<std::size_t>(step)];
+      of = std::max(of, run.ranks[r].device[i].end);
+    }
+  return done;
+}
+
 }  // namespace
 
 Arrivals find_arrivals(const TracedRun& run, const RunSteps& steps) {
@@ -100,6 +113,7 @@ Arrivals find_arrivals(const TracedRun& run, const RunSteps& steps) {
     arrivals.last.emplace_back(rank.device.size(), not_told);
     arrivals.told.emplace_back(rank.device.size(), false);
   }
+  arrivals.done = ends_of_steps(run, steps);
   for (const auto& [key, ranks] : sequences_of(run, steps, arrivals)) {
     if (ranks.size() < 2) continue;
     const std::size_t members = traced_members(run, key.group);

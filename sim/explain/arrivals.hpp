@@ -17,6 +17,9 @@ struct Arrivals {
   std::vector<std::vector<std::int32_t>> last;
   // [rank][activity]: whether `ready` is known of a communication.
   std::vector<std::vector<bool>> told;
+  // [step]: when the last rank was done with it; the begin of time, where ranks have no common
+  // clock.
+  std::vector<TimePoint> done;
   std::uint64_t matched = 0,
                 calls = 0;  // communication kernels: of those of all, these were matched
 };

@@ -25,8 +25,8 @@ static_assert(static_cast<std::size_t>(StepState::copy) + 1 == active_states.siz
 class StateSweep {
  public:
   StateSweep(const RunRank& rank, const HostTroubles& troubles, const StepWindow& window,
-             const std::vector<TimePoint>& ready)
-      : window_{window}, troubles_{troubles} {
+             const std::vector<TimePoint>& ready, TimePoint done)
+      : window_{window}, troubles_{troubles}, done_{done} {
     for (std::size_t i = 0; i < rank.device.size(); ++i) {
       const DeviceActivity& activity = rank.device[i];
       if (activity.begin >= window.end) {
@@ -98,11 +98,17 @@ class StateSweep {
     }
     const std::int32_t next =
         next_change < changes_.size() ? changes_[next_change].activity : after_;
-    troubles_.add_gap(from, to, next, states_);
+    if (next == not_told && from < done_) {
+      const TimePoint until = std::min(to, done_);
+      states_.push_back({from, until, StepState::peer, not_told});
+      from = until;
+    }
+    if (from < to) troubles_.add_gap(from, to, next, states_);
   }
 
   const StepWindow window_;
   const HostTroubles& troubles_;
+  const TimePoint done_;
   std::vector<Change> changes_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window
@@ -112,8 +118,9 @@ class StateSweep {
 }  // namespace
 
 std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
-                                 const StepWindow& window, const std::vector<TimePoint>& ready) {
-  return StateSweep{rank, troubles, window, ready}.run();
+                                 const StepWindow& window, const std::vector<TimePoint>& ready,
+                                 TimePoint done) {
+  return StateSweep{rank, troubles, window, ready, done}.run();
 }
 
 }  // namespace sim

@@ -48,7 +48,7 @@ constexpr bool is_idle(StepState state) {
 struct StateSpan {
   TimePoint begin, end;
   StepState state = StepState::untold;
-  std::int32_t activity = not_told;  // of RunRank::device, that the state is of; of a gap: not_told
+  std::int32_t activity = not_told;  // of RunRank::device, that the state is of; not_told: none is
   Duration time() const { return end - begin; }
 };
 
@@ -56,8 +56,9 @@ class HostTroubles;
 
 // states_of() covers the window from its begin to its end without a gap. `troubles`: of the rank.
 // `ready`: of its activities (Arrivals::ready). Of several activities that run, the first to begin
-// has the instant.
+// has the instant. A rank that has nothing more to do waits for the others, until `done`.
 std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
-                                 const StepWindow& window, const std::vector<TimePoint>& ready);
+                                 const StepWindow& window, const std::vector<TimePoint>& ready,
+                                 TimePoint done = TimePoint::min());
 
 }  // namespace sim

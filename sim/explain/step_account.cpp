@@ -10,6 +10,8 @@
 namespace sim {
 namespace {
 
+constexpr const char* end_of_step = "end of the step";
+
 bool is_message(const TracedRun& run, const RunRank& rank, const DeviceActivity& activity) {
   if (activity.kind != OpKind::collective) return true;
   const CollectiveCall call = call_of(rank, activity);
@@ -37,14 +39,16 @@ AccountedCall call_of_measured(const TracedRun& run, const RunRank& rank, std::s
 }
 
 void account_call(const AccountedCall& call, const StateSpan& state, StepAccount& account) {
-  if (call.message)
+  if (call.message) {
     account.messages[call.name] += state.time();
-  else if (state.state == StepState::peer)
+  } else if (state.state == StepState::peer) {
     account.waiting[call.name] += state.time();
-  else if (call.op != no_operator)
+    if (call.op != no_operator) account.ops[call.op].exposed_waiting += state.time();
+  } else if (call.op != no_operator) {
     account.ops[call.op].attributed += state.time();
-  else
+  } else {
     account.extra_collectives[call.name] += state.time();
+  }
 }
 
 }  // namespace
@@ -77,6 +81,10 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
       account.rest[static_cast<std::size_t>(state.state)] += state.time();
       continue;
     }
+    if (state.activity == not_told) {  // this rank is done, and others are not
+      (forecast.pipeline ? account.messages : account.waiting)[end_of_step] += state.time();
+      continue;
+    }
     const auto i = static_cast<std::size_t>(state.activity);
     const std::uint32_t op = match.op_of[i];
     if (state.state != StepState::compute)
@@ -86,9 +94,13 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
     else
       account.extra_kernels[kernel_words(run.names[rank.device[i].name])] += state.time();
   }
-  for (std::size_t i = 0; i < rank.device.size(); ++i)
-    if (steps.step_of[i] == static_cast<std::int32_t>(step) && match.op_of[i] != no_operator)
-      account.ops[match.op_of[i]].running += rank.device[i].end - ready[i];
+  for (std::size_t i = 0; i < rank.device.size(); ++i) {
+    if (steps.step_of[i] != static_cast<std::int32_t>(step) || match.op_of[i] == no_operator)
+      continue;
+    OpTime& op = account.ops[match.op_of[i]];
+    op.running += rank.device[i].end - ready[i];
+    op.waiting += ready[i] - rank.device[i].begin;
+  }
   return account;
 }
 
@@ -103,6 +115,7 @@ StepAccount forecast_account(const Record& forecast, const RecordedTrack& track,
     const auto op = static_cast<std::size_t>(activity.planned);
     if (untold[op]) made.ready[i] = activity.begin;
     account.ops[op].running += activity.end - made.ready[i];
+    account.ops[op].waiting += made.ready[i] - activity.begin;
   }
   const HostTroubles no_troubles{TracedRun{}, made.rank};
   const StepWindow window{"forecast", TimePoint{}, std::min(made.last, forecast.end)};
@@ -121,7 +134,7 @@ StepAccount forecast_account(const Record& forecast, const RecordedTrack& track,
   }
   // The rank is done, and others are not.
   if (window.end < forecast.end)
-    (forecast.pipeline ? account.messages : account.waiting)["end of the step"] +=
+    (forecast.pipeline ? account.messages : account.waiting)[end_of_step] +=
         forecast.end - window.end;
   return account;
 }

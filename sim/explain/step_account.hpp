@@ -18,6 +18,8 @@ namespace sim {
 struct OpTime {
   Duration attributed{};  // compute, or exposed transfer
   Duration running{};     // without waiting for other ranks
+  Duration waiting{};     // for other ranks, hidden or not
+  Duration exposed_waiting{};
 };
 
 struct StepAccount {

@@ -28,6 +28,10 @@ void add_states(const TracedRun& run, const RunRank& rank, const std::vector<std
   for (const StateSpan& state : states) {
     step.parts[state.state] += state.time();
     if (state.state != StepState::transfer && state.state != StepState::peer) continue;
+    if (state.activity == not_told) {
+      step.exposed["end of the step"] += state.time();
+      continue;
+    }
     const auto index = static_cast<std::size_t>(state.activity);
     const CollectiveCall call = call_of(rank, rank.device[index]);
     step.exposed[label_of_group(run, call.group)] += state.time();
@@ -88,7 +92,7 @@ std::vector<RankStep> rank_steps(const TracedRun& run, const RunSteps& steps,
       step.window = steps.ranks[r].windows[s];
       step.communication = communication_of(rank, step.window);
       add_states(run, rank, arrivals.last[r],
-                 states_of(rank, troubles, step.window, arrivals.ready[r]), step);
+                 states_of(rank, troubles, step.window, arrivals.ready[r], arrivals.done[s]), step);
     }
   }
   mark_first(list, steps.count());

@@ -6,6 +6,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/base/table_text.hpp"
+#include "sim/explain/activity_class.hpp"
 #include "sim/explain/gaps.hpp"
 #include "sim/explain/same_job.hpp"
 #include "sim/explain/waterfall_parts.hpp"
@@ -14,12 +15,22 @@
 namespace sim {
 namespace {
 
-// The operators whose collectives' waiting the trace does not tell.
-std::vector<bool> untold_ops(const Arrivals& arrivals, std::size_t rank, const StepMatch& match,
-                             std::size_t ops) {
-  std::vector<bool> untold(ops, false);
-  for (std::size_t i = 0; i < match.op_of.size(); ++i)
-    if (match.op_of[i] != no_operator && !arrivals.told[rank][i]) untold[match.op_of[i]] = true;
+// The operators whose waiting for other ranks the trace does not tell. Messages have no match: it
+// is told of all or of none.
+std::vector<bool> untold_ops(const RunRank& rank, const std::vector<bool>& told,
+                             const StepMatch& match, const Program& program) {
+  std::vector<bool> untold(program.size(), false);
+  bool messages = false;
+  for (std::size_t i = 0; i < match.op_of.size(); ++i) {
+    if (told[i] || class_of_activity(rank.device[i]) != ActivityClass::communication) continue;
+    if (match.op_of[i] != no_operator)
+      untold[match.op_of[i]] = true;
+    else
+      messages = true;
+  }
+  if (messages)
+    for (std::size_t op = 0; op < program.size(); ++op)
+      if (program.kind[op] == OpKind::send || program.kind[op] == OpKind::recv) untold[op] = true;
   return untold;
 }
 
@@ -93,11 +104,13 @@ class WaterfallMaker {
     const RankStep& step = step_of(rank);
     const StepMatch match = match_step(run_, rank, steps_.ranks[rank], step_, forecast_, track);
     const HostTroubles troubles{run_, run_.ranks[rank]};
-    const StepAccount measured = measured_account(
-        run_, rank, states_of(run_.ranks[rank], troubles, step.window, arrivals_.ready[rank]),
-        match, arrivals_.ready[rank], steps_.ranks[rank], step_, forecast_, track);
-    const StepAccount forecast =
-        forecast_account(forecast_, track, untold_ops(arrivals_, rank, match, program.size()));
+    const StepAccount measured =
+        measured_account(run_, rank,
+                         states_of(run_.ranks[rank], troubles, step.window, arrivals_.ready[rank],
+                                   arrivals_.done[step_]),
+                         match, arrivals_.ready[rank], steps_.ranks[rank], step_, forecast_, track);
+    const StepAccount forecast = forecast_account(
+        forecast_, track, untold_ops(run_.ranks[rank], arrivals_.told[rank], match, program));
     Waterfall made;
     made.rank = run_.ranks[rank].rank;
     made.step = step.window.name;

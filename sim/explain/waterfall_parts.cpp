@@ -88,6 +88,27 @@ struct RoleTime {
   OpTime measured{}, forecast{};
 };
 
+void add_time(OpTime& sum, const OpTime& op) {
+  sum.attributed += op.attributed;
+  sum.running += op.running;
+  sum.waiting += op.waiting;
+  sum.exposed_waiting += op.exposed_waiting;
+}
+
+// Exposed transfers, by why they are: they take longer; late ranks have moved them from beside a
+// kernel to where none runs, though the waiting itself was hidden; or they were hidden else.
+void add_role(const std::string& name, const OpTime& measured, const OpTime& forecast,
+              PartSums& sums) {
+  const Duration time = measured.attributed - forecast.attributed;
+  const Duration slower = of_slowness(time, measured.running - forecast.running);
+  const Duration hidden_waiting =
+      (measured.waiting - measured.exposed_waiting) - (forecast.waiting - forecast.exposed_waiting);
+  const Duration late = of_slowness(time - slower, hidden_waiting);
+  sums.add(TroubleKind::slower_collectives, name, slower, measured.running, forecast.running);
+  sums.add(TroubleKind::stragglers, name + ", moved by late ranks", late);
+  sums.add(TroubleKind::overlap, name, time - slower - late, measured.running, forecast.running);
+}
+
 void add_collectives(const StepAccount& measured, const StepAccount& forecast,
                      const Program& program, const std::vector<bool>& matched_ops, PartSums& sums) {
   std::map<GroupRole, RoleTime> roles;
@@ -99,19 +120,11 @@ void add_collectives(const StepAccount& measured, const StepAccount& forecast,
       continue;
     }
     RoleTime& role = roles[program.collectives[program.work[op]].group];
-    role.measured.attributed += measured.ops[op].attributed;
-    role.measured.running += measured.ops[op].running;
-    role.forecast.attributed += forecast.ops[op].attributed;
-    role.forecast.running += forecast.ops[op].running;
+    add_time(role.measured, measured.ops[op]);
+    add_time(role.forecast, forecast.ops[op]);
   }
-  for (const auto& [role, of] : roles) {
-    const std::string name = fmt::format("collectives [{}]", word(role));
-    const Duration time = of.measured.attributed - of.forecast.attributed;
-    const Duration slower = of_slowness(time, of.measured.running - of.forecast.running);
-    sums.add(TroubleKind::slower_collectives, name, slower, of.measured.running,
-             of.forecast.running);
-    sums.add(TroubleKind::overlap, name, time - slower, of.measured.running, of.forecast.running);
-  }
+  for (const auto& [role, of] : roles)
+    add_role(fmt::format("collectives [{}]", word(role)), of.measured, of.forecast, sums);
 }
 
 void add_named(TroubleKind kind, const std::map<std::string, Duration>& measured,
