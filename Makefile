@@ -65,6 +65,7 @@ ui: install
 
 test: install
 	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES) $(PACKAGE_PACKAGES)
+	@tools/install-packages chromium || echo 'no chromium: the pages of -o html are not tried in a browser' >&2
 	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
 

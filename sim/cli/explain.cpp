@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "sim/cli/command.hpp"
+#include "sim/cli/infer_scenario.hpp"
 #include "sim/explain/explanation.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -15,10 +16,12 @@ struct ExplainRequest {
   std::vector<std::string> overrides;
   OutputFormat output = OutputFormat::table;
   double fail_above = -1;  // percent; below 0: not asked
+  InferRequest infer;
 };
 
 Explanation explanation_of(const ExplainRequest& request) {
   const TracedRun run = read_run(request.traces);
+  if (!request.infer.file.empty()) write_inferred(run, request.infer);
   if (request.scenario.empty()) return explain(run);
   const Scenario scenario = load_scenario(request.scenario, request.overrides);
   std::vector<RankId> ranks;
@@ -50,22 +53,24 @@ Command explain_command() {
   const auto request = std::make_shared<ExplainRequest>();
   return {.name = "explain",
           .help = "where the time of a traced run goes, and why it is slower than its forecast",
-          .options = {{.name = "TRACE",
-                       .into = &request->traces,
-                       .help = "traces of one job, one or several ranks each: of the PyTorch "
-                               "profiler, of nsys (sqlite), of --trace or --record",
-                       .required = true},
-                      {.name = "--scenario",
-                       .into = &request->scenario,
-                       .form = "FILE",
-                       .help = "the scenario of the job, to compare with its forecast"},
-                      set_option(request->overrides, " to compare with"),
-                      output_option(request->output),
-                      {.name = "--fail-above",
-                       .into = &request->fail_above,
-                       .form = "PERCENT",
-                       .help = "exit with 5 if the step is more than this slower than the forecast",
-                       .check = NonNegative{}}},
+          .options = joined(
+              {{{.name = "TRACE",
+                 .into = &request->traces,
+                 .help = "traces of one job, one or several ranks each: of the PyTorch "
+                         "profiler, of nsys (sqlite), of --trace or --record",
+                 .required = true},
+                {.name = "--scenario",
+                 .into = &request->scenario,
+                 .form = "FILE",
+                 .help = "the scenario of the job, to compare with its forecast"},
+                set_option(request->overrides, " to compare with"),
+                output_option(request->output),
+                {.name = "--fail-above",
+                 .into = &request->fail_above,
+                 .form = "PERCENT",
+                 .help = "exit with 5 if the step is more than this slower than the forecast",
+                 .check = NonNegative{}}},
+               infer_options(request->infer)}),
           .footer = "Example: stepcast explain rank0.json.gz rank1.json.gz --scenario job.yaml",
           .run = [request] { return explain_traces(*request); }};
 }

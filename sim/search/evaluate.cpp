@@ -11,17 +11,17 @@
 
 namespace sim {
 
-StepParts step_parts(const Plan& plan, const Timeline& timeline) {
+LayoutParts layout_parts(const Plan& plan, const Timeline& timeline) {
   const Breakdown breakdown = mean_breakdown(plan, timeline);
   return {breakdown, step_shares(plan, timeline, breakdown)};
 }
 
-void KnownStepParts::keep(std::uint32_t index, const StepParts& parts) {
+void KnownLayoutParts::keep(std::uint32_t index, const LayoutParts& parts) {
   const std::lock_guard lock{mutex_};
   parts_.try_emplace(index, parts);
 }
 
-std::optional<StepParts> KnownStepParts::find(std::uint32_t index) const {
+std::optional<LayoutParts> KnownLayoutParts::find(std::uint32_t index) const {
   const std::lock_guard lock{mutex_};
   const auto found = parts_.find(index);
   return found == parts_.end() ? std::nullopt : std::optional{found->second};
@@ -111,7 +111,7 @@ Duration EvaluationInParts::step_time(Duration limit) {
       simulate(planned_->plan, cluster_, options, memory_.wirings, control_).timeline;
   made_.step_time = timeline.end.time_since_epoch();
   simulated_ = made_.step_time <= limit;
-  if (simulated_) memory_.step_parts.keep(made_.index, step_parts(planned_->plan, timeline));
+  if (simulated_) memory_.step_parts.keep(made_.index, layout_parts(planned_->plan, timeline));
   return made_.step_time;
 }
 

@@ -36,30 +36,30 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
-// StepParts are the parts that the step of a layout consists of.
-struct StepParts {
+// LayoutParts are the parts that the step of a layout consists of.
+struct LayoutParts {
   Breakdown breakdown;
   StepShares shares;
 };
-StepParts step_parts(const Plan& plan, const Timeline& timeline);
+LayoutParts layout_parts(const Plan& plan, const Timeline& timeline);
 
-// KnownStepParts keeps, by number, the parts of the layouts that were simulated in full.
+// KnownLayoutParts keeps, by number, the parts of the layouts that were simulated in full.
 // Thread-safe.
-class KnownStepParts {
+class KnownLayoutParts {
  public:
-  void keep(std::uint32_t index, const StepParts& parts);
-  std::optional<StepParts> find(std::uint32_t index) const;
+  void keep(std::uint32_t index, const LayoutParts& parts);
+  std::optional<LayoutParts> find(std::uint32_t index) const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::uint32_t, StepParts> parts_;
+  std::map<std::uint32_t, LayoutParts> parts_;
 };
 
 // EvaluationMemory caches what evaluations of one search share. It changes no result. Thread-safe.
 struct EvaluationMemory {
   Wirings wirings;
   KnownCommunicators communicators;
-  KnownStepParts step_parts;
+  KnownLayoutParts step_parts;
 };
 
 // A plan, with what was worked out of its memory.

@@ -283,11 +283,11 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
   const Scenario& workload = search.specification().workload;
   RankedLayout made = outline(search, evaluation);
   const Cluster cluster = cluster_of(search.specification(), search.candidates(), evaluation.index);
-  std::optional<StepParts> parts = search.memory().step_parts.find(evaluation.index);
+  std::optional<LayoutParts> parts = search.memory().step_parts.find(evaluation.index);
   if (!parts) {
     const Plan plan = make_plan(workload.model, made.layout);
     throw_if_stopped(control);
-    parts = step_parts(
+    parts = layout_parts(
         plan, simulate(plan, cluster, workload.options, search.memory().wirings, control).timeline);
   }
   made.breakdown = parts->breakdown;

@@ -6,7 +6,6 @@ import select
 import shutil
 import subprocess
 import tempfile
-import time
 
 
 def find():
@@ -88,6 +87,13 @@ class Browser:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message())
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def open_unscripted(self, path):
+        """For pages whose scripts are switched off: nothing of theirs is waited for."""
+        self.events.clear()
+        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._message())
 
     def run(self, script):
         result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
