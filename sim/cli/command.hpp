@@ -81,8 +81,8 @@ Option threads_option(int& threads);
 // The command that runs, as the user wrote it: "stepcast simulate a.yaml".
 void set_command_text(const std::vector<std::string>& arguments);
 const std::string& command_text();
-// A page to send, of a command's Markdown and JSON.
-std::string page_of(const std::string& markdown, const std::string& json);
+// A page to send, of a command's text, Markdown and JSON.
+std::string page_of(const std::string& text, const std::string& markdown, const std::string& json);
 
 // The text of `result` in one format, of four functions of it.
 template <class Result, class Table, class Json, class Csv, class Markdown>
@@ -98,7 +98,7 @@ std::string in_format(OutputFormat format, const Result& result, Table table, Js
     case OutputFormat::md:
       return markdown(result);
     case OutputFormat::html:
-      return page_of(markdown(result), json(result));
+      return page_of(table(result), markdown(result), json(result));
   }
   return table(result);
 }

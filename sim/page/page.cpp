@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/config/data_folder.hpp"
 #include "sim/config/json_scan.hpp"
 #include "sim/page/html.hpp"
@@ -42,6 +44,17 @@ std::string contents(const std::vector<PageSection>& sections) {
   return html + "</ul></nav>\n";
 }
 
+// A terminal's colours are left out: "\x1b[1;33m".
+std::string without_colour(const std::string& text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at)
+    if (text[at] == '\x1b')
+      at = std::min(text.find('m', at), text.size());
+    else
+      plain += text[at];
+  return plain;
+}
+
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
@@ -72,13 +85,15 @@ std::string html_page(const HtmlPage& page) {
   return html + fmt::format("<script>\n{}</script>\n</body>\n</html>\n", page_part("page.js"));
 }
 
-std::string table_page(const std::string& title, const std::string& markdown,
-                       const std::string& json, const std::string& command) {
-  return html_page({.title = title,
+std::string text_page(const CommandText& of) {
+  const std::string asked = of.command.substr(0, of.command.find(" -o html"));
+  return html_page({.title = asked,
                     .lead = {},
-                    .sections = {{"Report", html_of_markdown(markdown)}},
-                    .json = json,
-                    .command = command});
+                    .sections = {{"Result", "<pre tabindex=\"0\">" +
+                                                html_text(without_colour(of.text)) + "</pre>\n"},
+                                 {"All figures", html_of_markdown(of.markdown)}},
+                    .json = of.json,
+                    .command = of.command});
 }
 
 }  // namespace sim

@@ -23,8 +23,12 @@ struct HtmlPage {
 // html_page is the file. Style and script are data/page/; numbers are there without the script.
 std::string html_page(const HtmlPage& page);
 
-// The page of a command that has nothing but tables: its Markdown and its JSON.
-std::string table_page(const std::string& title, const std::string& markdown,
-                       const std::string& json, const std::string& command);
+// What a command prints in its other forms.
+struct CommandText {
+  std::string text, markdown, json;
+  std::string command;
+};
+// The page of a command without pictures of its own: what it prints for people, then all figures.
+std::string text_page(const CommandText& of);
 
 }  // namespace sim

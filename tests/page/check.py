@@ -25,7 +25,7 @@ CONTRAST = """(() => {
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const e = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || ["SCRIPT", "STYLE", "NOSCRIPT"].includes(e.tagName)) continue;
+    if (!walk.currentNode.textContent.trim() || ["SCRIPT", "STYLE", "NOSCRIPT", "title"].includes(e.tagName)) continue;
     const svg = e.namespaceURI.endsWith("svg");
     const a = light(numbers(svg ? getComputedStyle(e).fill : getComputedStyle(e).color)), b = light(ground(e));
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
