@@ -1,11 +1,14 @@
 // stepcast explain: where the time of a traced run goes, and why it is not its forecast.
 #include <memory>
 
+#include "sim/cli/anchor_to.hpp"
 #include "sim/cli/command.hpp"
 #include "sim/cli/infer_scenario.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/trace/flight_recorder.hpp"
 
 namespace sim {
 namespace {
@@ -16,6 +19,7 @@ struct ExplainRequest {
   std::vector<std::string> overrides;
   OutputFormat output = OutputFormat::table;
   double fail_above = -1;  // percent; below 0: not asked
+  std::string anchor;      // file; empty: not asked
   InferRequest infer;
 };
 
@@ -23,19 +27,34 @@ Explanation explanation_of(const ExplainRequest& request) {
   const TracedRun run = read_run(request.traces);
   if (!request.infer.file.empty()) write_inferred(run, request.infer);
   if (request.scenario.empty()) return explain(run);
-  const Scenario scenario = load_scenario(request.scenario, request.overrides);
+  Scenario scenario = load_scenario(request.scenario, request.overrides);
   std::vector<RankId> ranks;
   for (const RunRank& rank : run.ranks)
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
-  return explain(run, &forecast);
+  Explanation made = explain(run, &forecast);
+  if (!request.anchor.empty())
+    write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);
+  return made;
+}
+
+// A job that hangs has no steps to explain, but calls that its ranks are in.
+ExitCode explain_hang(const ExplainRequest& request) {
+  if (!request.scenario.empty() || !request.infer.file.empty() ||
+      request.output != OutputFormat::table)
+    throw WrongUse{"dumps of the Flight Recorder have no steps: give them without other options"};
+  print_result(text_of(find_hangs(request.traces)));
+  return ExitCode::done;
 }
 
 ExitCode explain_traces(const ExplainRequest& request) {
+  if (is_recorder_dump(head_of_file(request.traces.front()))) return explain_hang(request);
   if (request.scenario.empty() && !request.overrides.empty())
     throw WrongUse{"--set is of a scenario: give it with --scenario FILE"};
   if (request.scenario.empty() && request.fail_above >= 0)
     throw WrongUse{"--fail-above compares with a forecast: give --scenario FILE"};
+  if (request.scenario.empty() && !request.anchor.empty())
+    throw WrongUse{"--anchor-to learns from a forecast: give --scenario FILE"};
   const Explanation made = explanation_of(request);
   const auto table = [](const Explanation& shown) {
     return explanation_table(shown, color_wanted());
@@ -51,28 +70,36 @@ ExitCode explain_traces(const ExplainRequest& request) {
 
 Command explain_command() {
   const auto request = std::make_shared<ExplainRequest>();
-  return {.name = "explain",
-          .help = "where the time of a traced run goes, and why it is slower than its forecast",
-          .options = joined(
-              {{{.name = "TRACE",
-                 .into = &request->traces,
-                 .help = "traces of one job, one or several ranks each: of the PyTorch "
-                         "profiler, of nsys (sqlite), of --trace or --record",
-                 .required = true},
-                {.name = "--scenario",
-                 .into = &request->scenario,
-                 .form = "FILE",
-                 .help = "the scenario of the job, to compare with its forecast"},
-                set_option(request->overrides, " to compare with"),
-                output_option(request->output),
-                {.name = "--fail-above",
-                 .into = &request->fail_above,
-                 .form = "PERCENT",
-                 .help = "exit with 5 if the step is more than this slower than the forecast",
-                 .check = NonNegative{}}},
-               infer_options(request->infer)}),
-          .footer = "Example: stepcast explain rank0.json.gz rank1.json.gz --scenario job.yaml",
-          .run = [request] { return explain_traces(*request); }};
+  return {
+      .name = "explain",
+      .help = "where the time of a traced run goes, and why it is slower than its forecast",
+      .options = joined(
+          {{{.name = "TRACE",
+             .into = &request->traces,
+             .help = "traces of one job, one or several ranks each: of the PyTorch "
+                     "profiler, of nsys (sqlite), of --trace or --record; or dumps of PyTorch's "
+                     "Flight Recorder",
+             .required = true},
+            {.name = "--scenario",
+             .into = &request->scenario,
+             .form = "FILE",
+             .help = "the scenario of the job, to compare with its forecast"},
+            set_option(request->overrides, " to compare with"),
+            output_option(request->output),
+            {.name = "--anchor-to",
+             .into = &request->anchor,
+             .form = "FILE",
+             .help = "write what the trace teaches the next forecast, for --anchor; adds to "
+                     "a file that is there",
+             .writes = Output::file},
+            {.name = "--fail-above",
+             .into = &request->fail_above,
+             .form = "PERCENT",
+             .help = "exit with 5 if the step is more than this slower than the forecast",
+             .check = NonNegative{}}},
+           infer_options(request->infer)}),
+      .footer = "Example: stepcast explain rank0.json.gz rank1.json.gz --scenario job.yaml",
+      .run = [request] { return explain_traces(*request); }};
 }
 
 }  // namespace sim

@@ -118,6 +118,7 @@ class WaterfallMaker {
     made.forecast = forecast_.end - TimePoint{};
     made.parts = parts_between(measured, forecast, program, match.matched_ops);
     made.matched = match.share;
+    made.times = matched_times(measured, forecast, program, match.matched_ops);
     for (WaterfallPart& part : made.parts)
       part.sentence = sentence_of(part, made.measured);
     return made;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
+#include "sim/explain/matched_times.hpp"
 #include "sim/explain/step_parts.hpp"
 #include "sim/timeline/record.hpp"
 #include "sim/trace/traced_run.hpp"
@@ -78,6 +79,7 @@ struct Waterfall {
   std::vector<std::string> differences{};
   // Of the time of all kernels of the step, the share that is of operators of the forecast.
   double matched = 0;
+  MatchedTimes times{};
   // The rank that the others wait for most, and its own largest part; empty: nobody waits.
   std::string late{};
   Duration difference() const { return measured - forecast; }

@@ -241,6 +241,11 @@ class HangFinder {
 
 }  // namespace
 
+bool is_recorder_dump(std::string_view head) {
+  const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
+  return has("\"profiling_name\"") && (has("\"collective_seq_id\"") || has("\"pg_config\""));
+}
+
 HangReport find_hangs(const std::vector<std::string>& paths) {
   std::vector<Dump> dumps;
   for (const std::string& path : paths)

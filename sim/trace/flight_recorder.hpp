@@ -60,6 +60,9 @@ struct HangReport {
   std::vector<std::string> notes{};
 };
 
+// Whether a text that begins so is such a dump.
+bool is_recorder_dump(std::string_view head);
+
 // find_hangs reads JSON dumps: the rank is that of the dump, or else the number in the file's name
 // ("..._rank_3", "..._3.json"). Throws InputError: a pickle, with how to convert it; what is no
 // dump; two dumps of one rank; a rank that is not told.

@@ -7,6 +7,7 @@
 #include "sim/interop/handover.hpp"
 #include "sim/interop/megatron/megatron_experts.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"

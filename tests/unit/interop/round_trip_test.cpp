@@ -11,6 +11,7 @@
 #include "sim/config/reader.hpp"
 #include "sim/interop/handover.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/scenario/write_scenario.hpp"
 #include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"

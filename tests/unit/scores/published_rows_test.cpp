@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/sources.hpp"
 #include "sim/scenario/write_scenario.hpp"

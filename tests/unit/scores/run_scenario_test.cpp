@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "sim/engine/simulate.hpp"
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/framework/framework.hpp"
 #include "sim/plan/plan.hpp"

@@ -198,6 +198,32 @@ TEST_CASE("Two runs of one layout tell how its error grows with the GPUs", "[unc
   CHECK(half_width(one.interval(larger)) > half_width(both.interval(larger)));
 }
 
+TEST_CASE("A part that was measured by itself moves its own factor", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.rest = 0.01;
+  Anchor anchor;
+  AnchorRun& run = anchor.runs.emplace_back();
+  run.traits = plain();
+  run.traits.shares = {.products = 0.8, .tensor = 0.2};
+  run.log_error = 0.1;  // all of it by communication: 0.2 x 0.5
+  const auto part_of = [](double StepShares::*share) {
+    std::size_t at = 0;
+    while (parts_of_step[at].share != share)
+      ++at;
+    return at;
+  };
+  const TimeErrors by_step = TimeErrors{model}.anchored(anchor);
+  run.parts[part_of(&StepShares::products)] = 0.0;
+  run.parts[part_of(&StepShares::tensor)] = 0.5;
+  const TimeErrors by_parts = TimeErrors{model}.anchored(anchor);
+  CHECK(std::log(by_parts.factors(plain()).products) == Approx(0).margin(0.01));
+  CHECK(std::log(by_parts.factors(plain()).tensor) == Approx(0.5).margin(0.02));
+  CHECK(std::log(by_step.factors(plain()).products) > 0.01);
+  JobTraits other = run.traits;
+  other.shares = {.products = 0.3, .tensor = 0.7};
+  CHECK(half_width(by_parts.interval(other)) < half_width(by_step.interval(other)));
+}
+
 TEST_CASE("Runs that are far off move no factor beyond its bounds", "[uncertainty]") {
   TimeErrorModel model = small_model();
   model.deviation.setConstant(1);
@@ -219,6 +245,8 @@ TEST_CASE("The file of an anchor gives the runs that were written", "[uncertaint
   run.forecast = std::chrono::milliseconds{1400};
   run.anchored = std::chrono::milliseconds{1450};
   run.log_error = 0.0689;
+  run.parts[0] = 0.0125;
+  run.parts[3] = -0.25;
   const Anchor read = load_anchor(saved(anchor_yaml(anchor)));
   REQUIRE(read.runs.size() == 1);
   CHECK(read.device == anchor.device);
@@ -229,6 +257,7 @@ TEST_CASE("The file of an anchor gives the runs that were written", "[uncertaint
   CHECK(read.runs[0].traits.shares.tensor == 0.1);
   CHECK(read.runs[0].measured == run.measured);
   CHECK(read.runs[0].log_error == 0.0689);
+  CHECK(read.runs[0].parts == run.parts);
   CHECK_THROWS_AS(load_anchor(saved("device: x\nframework: megatron\nruns: []\n")), InputError);
 }
 
