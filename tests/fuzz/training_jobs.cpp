@@ -13,6 +13,7 @@
 #include "sim/interop/trainers/trainer_job.hpp"
 #include "sim/interop/trainers/trainer_launch.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/scripts/scripts.hpp"
 #include "tests/fuzz/support/require.hpp"
 #include "tests/support/source_dir.hpp"
