@@ -182,6 +182,7 @@ class HangFinder {
     return true;
   }
 
+  // Whether ranks have entered different numbers of calls.
   bool find_missing(const GroupCalls& made, std::size_t index) {
     const std::vector<HangGroup::Member>& members = made.group.members;
     if (members.empty()) return false;
@@ -201,7 +202,7 @@ class HangFinder {
     if (over) {
       report_.notes.push_back(fmt::format(
           "group {}: dumps of some ranks are earlier than those of others", made.group.name));
-      return false;
+      return true;
     }
     const auto& calls = made.calls.at(found.others.front());
     if (const auto call = calls.find(found.sequence); call != calls.end())

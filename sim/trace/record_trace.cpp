@@ -76,8 +76,9 @@ class TrackReader {
     const std::string name{word(role)};
     const auto known = std::find_if(file_.groups.begin(), file_.groups.end(),
                                     [&](const TracedGroup& group) { return group.name == name; });
+    const auto number = static_cast<std::int32_t>(known - file_.groups.begin());
     if (known == file_.groups.end()) file_.groups.push_back({name, name});
-    return static_cast<std::int32_t>(known - file_.groups.begin());
+    return number;
   }
 
   std::int32_t product_of(const Kernel& kernel) {
