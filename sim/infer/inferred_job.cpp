@@ -58,7 +58,7 @@ class JobReader {
     framework();
     grid(model);
     batch(model);
-    sharding();
+    sharding(model);
     numbers();
     if (match.recomputed) add("layout.recompute", "full", "forward products run twice");
     return std::move(job_);
@@ -213,17 +213,20 @@ class JobReader {
         fmt::format("{} micro-batches on {} data-parallel ranks", micro_batches_, data_));
   }
 
-  void sharding() {
+  // Weights that are sharded are gathered for each layer, forward and backward; an optimizer that
+  // is sharded gathers each bucket once, as often as it reduces one.
+  void sharding(const Model& model) {
     const DataTraffic traffic = data_traffic(run_, rank(), rank_steps(), read_.step);
     if (read_.match.tensor_parallel > 1 && traffic.tensor_scatters)
       add("layout.sequence_parallel", "true", "reduce-scatters of tensor groups");
     if (data_ == 1) return;
-    const double layers = read_.match.repeats;
+    const std::int64_t layers = static_cast<std::int64_t>(model.layers.size()) / pipeline_;
     if (traffic.all_gathers + traffic.all_reduces + traffic.reduce_scatters == 0)
       job_.notes.emplace_back(
           "no collective between data-parallel ranks is told apart: zero_stage "
           "is not known");
-    else if (traffic.all_gathers > 0 && traffic.all_gathers >= std::llround(2 * layers))
+    else if (traffic.all_gathers >= layers &&
+             2 * traffic.all_gathers >= 3 * traffic.reduce_scatters)
       add("layout.zero_stage", "3",
           fmt::format("{} all-gathers a step: weights are gathered layer by layer",
                       traffic.all_gathers));

@@ -28,6 +28,12 @@ constexpr std::array fusions{Fusion{true, true}, Fusion{false, false}, Fusion{tr
 // the profiler began late.
 constexpr double count_tolerance = 0.02;
 
+// Pipeline stages are: the head runs once for each micro-batch, a model's layers that often over
+// the stages.
+bool is_whole(double stages) {
+  return stages > 0.5 && std::abs(stages / std::round(stages) - 1) <= count_tolerance;
+}
+
 class ModelWidths {
  public:
   ModelWidths(const Model& model, int tensor, Fusion fusion) : tensor_{tensor} {
@@ -86,17 +92,20 @@ const ObservedLinear* linear_of(const ObservedWork& work, Features features) {
   return nullptr;
 }
 
+std::int64_t divided_up(std::int64_t count, std::int64_t by) {
+  return (count + by - 1) / by;
+}
+
 // Vocabularies are padded to a multiple of 128 times the tensor ranks (Megatron-LM,
-// --make-vocab-size-divisible-by), or not at all.
+// --make-vocab-size-divisible-by), of 64 or 128 in other trainers, or not at all; the head is split
+// over the tensor ranks, or not.
 const ObservedLinear* head_of(const ObservedWork& work, const Model& model, int tensor) {
-  constexpr std::int64_t padding = 1024;
-  const std::int64_t rows = (model.vocabulary + tensor - 1) / tensor;
-  for (const std::int64_t of : {rows, model.vocabulary})
-    for (const ObservedLinear& linear : work.linears) {
-      const bool hidden = linear.narrow == model.hidden || linear.wide == model.hidden;
-      const std::int64_t other = linear.narrow == model.hidden ? linear.wide : linear.narrow;
-      if (hidden && other >= of && other < of + padding) return &linear;
-    }
+  const std::int64_t rows = model.vocabulary;
+  for (const std::int64_t of : {divided_up(rows, 128 * tensor) * 128, divided_up(rows, tensor),
+                                rows, divided_up(rows, 128) * 128, divided_up(rows, 64) * 64})
+    for (const ObservedLinear& linear : work.linears)
+      if (linear.narrow == std::min(model.hidden, of) && linear.wide == std::max(model.hidden, of))
+        return &linear;
   return nullptr;
 }
 
@@ -124,6 +133,7 @@ std::optional<ModelMatch> match_of(const ObservedWork& work, const std::string& 
     match.head = static_cast<double>(head->gradients);
     explained += head->flops;
   }
+  if (match.head > 0 && !is_whole(match.head / match.repeats)) return std::nullopt;
   double observed = 0;
   for (const ObservedLinear& linear : work.linears)
     observed += linear.flops;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -52,31 +53,33 @@ double flops_of(const std::vector<CountedProduct>& products) {
 }
 
 struct SizeUse {
-  double as_depth = 0, as_rows = 0;  // FLOPs
-  std::size_t first_depth = 0;
+  double flops = 0;  // of products that have the size
+  bool rows = false;
+  std::optional<std::size_t> first_depth{};
 };
 
 std::int64_t tokens_of(const std::vector<CountedProduct>& products) {
   std::map<std::int64_t, SizeUse> uses;
-  double most = 0;
   for (const CountedProduct& entry : products) {
-    SizeUse& depth = uses[entry.product.k];
-    if (depth.as_depth == 0 || entry.first < depth.first_depth) depth.first_depth = entry.first;
-    depth.as_depth += entry.flops();
-    uses[entry.product.m].as_rows += entry.flops();
-    if (entry.product.n != entry.product.m) uses[entry.product.n].as_rows += entry.flops();
+    const Product& of = entry.product;
+    for (const std::int64_t size : std::set{of.m, of.n, of.k})
+      uses[size].flops += entry.flops();
+    uses[of.m].rows = uses[of.n].rows = true;
+    std::optional<std::size_t>& first = uses[of.k].first_depth;
+    first = std::min(first.value_or(entry.first), entry.first);
   }
+  const auto candidate = [](const SizeUse& use) { return use.rows && use.first_depth; };
   constexpr double nearly_all = 0.98;
+  double most = 0;
   for (const auto& [size, use] : uses)
-    if (use.as_depth > 0 && use.as_rows > 0) most = std::max(most, use.as_depth + use.as_rows);
+    if (candidate(use)) most = std::max(most, use.flops);
   std::int64_t tokens = 0;
   std::size_t latest = 0;
   for (const auto& [size, use] : uses) {
-    const bool common =
-        use.as_depth > 0 && use.as_rows > 0 && use.as_depth + use.as_rows >= nearly_all * most;
-    if (!common || (tokens != 0 && use.first_depth <= latest)) continue;
+    if (!candidate(use) || use.flops < nearly_all * most) continue;
+    if (tokens != 0 && *use.first_depth <= latest) continue;
     tokens = size;
-    latest = use.first_depth;
+    latest = *use.first_depth;
   }
   return tokens;
 }

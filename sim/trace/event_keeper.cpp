@@ -300,7 +300,13 @@ void EventKeeper::finish() {
 void EventKeeper::finish_slices() {
   file_.maker = fmt::format("Stepcast ({})", file_.engine.empty() ? "simulated" : file_.engine);
   file_.numbered = true;
+  // A trace of ours is of one step.
+  StepMark step{"step", TimePoint{}, TimePoint{}};
+  for (const auto& [process, rank] : slices_)
+    for (const DeviceActivity& activity : rank.device)
+      step.end = std::max(step.end, activity.end);
   for (auto& [process, rank] : slices_) {
+    rank.steps = {step};
     rank.rank = {static_cast<std::uint32_t>(process)};
     rank.source = file_.name;
     std::stable_sort(

@@ -15,11 +15,16 @@ namespace {
 class TrackReader {
  public:
   TrackReader(const Record& record, const RecordedTrack& track, TraceFile& file, TraceNames& names)
-      : program_{record.programs[track.program]}, track_{track}, file_{file}, names_{names} {}
+      : record_{record},
+        program_{record.programs[track.program]},
+        track_{track},
+        file_{file},
+        names_{names} {}
 
   RunRank read() {
     rank_.rank = track_.rank;
     rank_.source = file_.name;
+    rank_.steps.push_back({"step", TimePoint{}, record_.end});  // a record is of one
     for (const Span& span : track_.spans)
       if (span.end > span.active) add(span);
     std::stable_sort(
@@ -96,6 +101,7 @@ class TrackReader {
     return entry->second;
   }
 
+  const Record& record_;
   const Program& program_;
   const RecordedTrack& track_;
   TraceFile& file_;

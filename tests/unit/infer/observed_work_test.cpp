@@ -53,11 +53,13 @@ TEST_CASE("observed work: the tokens are told from the width by which is depth l
 }
 
 TEST_CASE("observed work: as many tokens as features") {
-  const Issued issued = layer(1024, 1024, 4096);
+  Issued issued = layer(1024, 1024, 4096);
+  issued.add_linear(1024, 1024, 3072, true);
+  issued.add_linear(1024, 1024, 3072, false);
   const auto work = observed_work(issued.rank, issued.steps, 0);
   REQUIRE(work);
   CHECK(work->tokens == 1024);
-  REQUIRE(work->linears.size() == 1);
+  REQUIRE(work->linears.size() == 2);
   CHECK(work->linears[0].gradients == 2);
   CHECK_FALSE(work->linears[0].all_alike);
 }
