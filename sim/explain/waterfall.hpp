@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,7 @@ struct Waterfall {
   double matched = 0;
   // The rank that the others wait for most, and its own largest part; empty: nobody waits.
   std::string late{};
+  std::optional<TroubleKind> late_kind{};  // that part
   Duration difference() const { return measured - forecast; }
   double slower() const { return to_seconds(measured) / to_seconds(forecast) - 1; }
 };
