@@ -68,7 +68,7 @@ endif()
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME stepcast-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "stepcast (= ${PROJECT_VERSION}), libfmt-dev, libyaml-cpp-dev, \
-libpugixml-dev, libtbb-dev, libtomlplusplus-dev, nlohmann-json3-dev, libboost-graph-dev, libeigen3-dev, zlib1g-dev")
+libpugixml-dev, libtbb-dev, libtomlplusplus-dev, nlohmann-json3-dev, libboost-graph-dev, libeigen3-dev, zlib1g-dev, libsqlite3-dev")
 if(STEPCAST_HAVE_MPI)
   string(APPEND CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS ", libopenmpi-dev")
 endif()

@@ -223,7 +223,7 @@ double StreamedJson::real(RealRange range) {
   return value;
 }
 
-std::string_view StreamedJson::bare_word() {
+std::string_view StreamedJson::word() {
   peek();
   ensure(longest_word);
   const char* const begin = at_;
@@ -249,10 +249,10 @@ void StreamedJson::skip() {
     case Kind::word:
       break;
   }
-  const std::string_view word = bare_word();
+  const std::string_view written = word();
   for (const std::string_view known : {"true", "false", "null", "NaN", "Infinity", "-Infinity"})
-    if (word == known) return;
-  at_ -= word.size();
+    if (written == known) return;
+  at_ -= written.size();
   fail_expecting("a value");
 }
 

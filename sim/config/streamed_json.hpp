@@ -51,7 +51,8 @@ class StreamedJson {
   std::string_view number();
   std::int64_t integer(IntegerRange range = {});
   double real(RealRange range = {});
-  void skip();  // any value; also NaN and Infinity, which other programs write
+  std::string_view word();  // true, false, null, ...; lives as a number does
+  void skip();              // any value; also NaN and Infinity, which other programs write
 
   SourcePosition where() const;  // of the value that was read last, or is next
   std::uint64_t consumed() const { return before_ + static_cast<std::uint64_t>(at_ - begin_); }
@@ -66,7 +67,6 @@ class StreamedJson {
   void skip_space();
   void read_text(std::string* into);
   void skip_digits();
-  std::string_view bare_word();
   // Has `count` bytes in the buffer, or all that are left.
   void ensure(std::size_t count) {
     if (static_cast<std::size_t>(end_ - at_) < count && !ended_) refill();

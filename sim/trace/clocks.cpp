@@ -21,12 +21,13 @@ struct CallTimes {
 };
 using CallsOfGroup = std::map<std::pair<std::int32_t, CollectiveKind>, std::vector<CallTimes>>;
 
-CallsOfGroup calls_of(const RunRank& rank) {
+CallsOfGroup calls_of(const RunRank& rank, const std::vector<TracedGroup>& groups) {
   CallsOfGroup calls;
   for (const DeviceActivity& activity : rank.device) {
     if (activity.call == not_told) continue;
     const CollectiveCall& call = rank.calls[static_cast<std::size_t>(activity.call)];
-    if (call.group != not_told && needs_all_ranks(call))
+    if (call.group == not_told || !needs_all_ranks(call)) continue;
+    if (!groups[static_cast<std::size_t>(call.group)].ranks.empty())
       calls[{call.group, *call.kind}].push_back({activity.begin, activity.end});
   }
   return calls;
@@ -34,7 +35,8 @@ CallsOfGroup calls_of(const RunRank& rank) {
 
 }  // namespace
 
-ClockAgreement clocks_agree(const std::vector<RunRank>& ranks) {
+ClockAgreement clocks_agree(const std::vector<RunRank>& ranks,
+                            const std::vector<TracedGroup>& groups) {
   struct Meeting {
     std::size_t members = 0;
     bool same = true;              // as many calls of all
@@ -42,7 +44,7 @@ ClockAgreement clocks_agree(const std::vector<RunRank>& ranks) {
   };
   std::map<std::pair<std::int32_t, CollectiveKind>, Meeting> meetings;
   for (const RunRank& rank : ranks)
-    for (auto& [key, calls] : calls_of(rank)) {
+    for (auto& [key, calls] : calls_of(rank, groups)) {
       Meeting& meeting = meetings[key];
       if (meeting.members++ == 0) meeting.calls = calls;
       meeting.same = meeting.same && meeting.calls.size() == calls.size();

@@ -10,9 +10,10 @@ namespace sim {
 enum class ClockAgreement : std::uint8_t { agree, disagree, unknown };
 
 // Clocks agree where no rank leaves a collective before another has entered it: all-reduce,
-// reduce-scatter, all-gather and all-to-all need data of every rank. Calls of a group are matched
-// by their order, where all its ranks have as many. Unknown: no call has two ranks.
-ClockAgreement clocks_agree(const std::vector<RunRank>& ranks);
+// reduce-scatter, all-gather and all-to-all need data of every rank. Calls of a group whose ranks
+// are told are matched by their order, where all have as many. Unknown: no call has two ranks.
+ClockAgreement clocks_agree(const std::vector<RunRank>& ranks,
+                            const std::vector<TracedGroup>& groups);
 
 // Moves all times of a rank.
 void shift(RunRank& rank, Duration by);

@@ -229,7 +229,10 @@ std::int32_t EventKeeper::group_of(const EventCollective& told) {
   const std::string key = fmt::format("{}\n{}\n{}", told.group, told.ranks, group.size);
   const auto [entry, is_new] =
       groups_.try_emplace(key, static_cast<std::int32_t>(file_.groups.size()));
-  if (is_new) file_.groups.push_back(std::move(group));
+  if (is_new) {
+    file_.shortened.push_back(group.ranks.empty() ? told.ranks : "");
+    file_.groups.push_back(std::move(group));
+  }
   return entry->second;
 }
 
@@ -295,8 +298,8 @@ void EventKeeper::finish() {
 }
 
 void EventKeeper::finish_slices() {
-  file_.maker = "Stepcast (simulated)";
-  file_.one_clock = true;
+  file_.maker = fmt::format("Stepcast ({})", file_.engine.empty() ? "simulated" : file_.engine);
+  file_.numbered = true;
   for (auto& [process, rank] : slices_) {
     rank.rank = {static_cast<std::uint32_t>(process)};
     rank.source = file_.name;

@@ -46,6 +46,13 @@ class JsonTraceReader {
       scan_.list([&] { device(); });
     else if (key == "distributedInfo" && kind == StreamedJson::Kind::object)
       distributed();
+    else if (key == "otherData" && kind == StreamedJson::Kind::object)
+      scan_.object([&](std::string_view entry) {
+        if (entry == "engine")
+          text_if(scan_, file_.engine);
+        else
+          scan_.skip();
+      });
     else if (key == "baseTimeNanoseconds" && kind == StreamedJson::Kind::number)
       file_.base = scan_.integer({.min = 0});
     else if ((key == "cuda_runtime_version" || key == "cuda_driver_version") &&
@@ -149,8 +156,13 @@ class JsonTraceReader {
       }
       if (!known) file_.groups.push_back(told);
     }
-    for (TracedGroup& group : file_.groups)
+    for (TracedGroup& group : file_.groups) {
       if (group.size == 0) group.size = static_cast<int>(group.ranks.size());
+      if (group.ranks.empty() && group.size > 0 && group.size == file_.world_size)
+        for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(group.size); ++rank)
+          group.ranks.push_back({rank});
+    }
+    file_.shortened.resize(file_.groups.size());
   }
 
   static constexpr std::int64_t most_ranks = 1 << 24;

@@ -33,6 +33,10 @@ std::optional<int> rank_in_name(const std::string& path) {
   return read.ec == std::errc{} && rank >= 0 && rank <= most ? std::optional{rank} : std::nullopt;
 }
 
+bool is_numbered(const TraceFile& file) {
+  return file.numbered;
+}
+
 // All times of a run fit into a Duration.
 constexpr double furthest_base = static_cast<double>(longest_microseconds) / 8;
 
@@ -65,21 +69,21 @@ class RunMaker {
     std::size_t untold = 0, named = 0;
     std::set<int> numbers;
     for (const TraceFile& file : files_) {
-      if (file.rank || file.ranks.size() != 1) continue;
+      if (file.rank || file.numbered) continue;
       ++untold;
       const std::optional<int> rank = rank_in_name(file.name);
-      if (rank && numbers.insert(*rank).second) ++named;
+      if (file.ranks.size() == 1 && rank && numbers.insert(*rank).second) ++named;
     }
     const bool by_name = untold > 0 && named == untold && files_.size() > 1;
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      TraceFile& file = files_[i];
-      if (file.ranks.size() != 1 || file.one_clock) continue;
-      const int rank = file.rank ? *file.rank
-                       : by_name ? *rank_in_name(file.name)
-                                 : static_cast<int>(i);
-      file.ranks.front().rank = {static_cast<std::uint32_t>(rank)};
-      file.ranks.front().rank_told = file.rank.has_value();
-    }
+    std::uint32_t next = 0;
+    for (TraceFile& file : files_)
+      for (RunRank& rank : file.ranks) {
+        const std::uint32_t place = next++;
+        if (file.numbered) continue;
+        const std::optional<int> told = by_name && !file.rank ? rank_in_name(file.name) : file.rank;
+        rank.rank = {told ? static_cast<std::uint32_t>(*told) : place};
+        rank.rank_told = file.rank.has_value();
+      }
     if (untold > 0 && files_.size() > 1)
       run_.notes.push_back(
           fmt::format("{} of {} traces do not say their rank: they are numbered {}", untold,
@@ -128,12 +132,13 @@ class RunMaker {
     const TraceFile& first = files_.front();
     base_ = first.base;
     origin_ = first.origin.value_or(0);
-    run_.one_clock = files_.size() == 1;
-    one_base_ = !run_.one_clock;
+    one_base_ = true;
     for (const TraceFile& file : files_)
       if (std::abs(base_of(file) - base_of(first)) >= furthest_base ||
           (file.base == 0) != (first.base == 0))
         one_base_ = false;
+    run_.one_clock =
+        files_.size() == 1 || (one_base_ && std::all_of(files_.begin(), files_.end(), is_numbered));
   }
 
   // Microseconds, to compare: a double holds those since 1970.
@@ -164,10 +169,13 @@ class RunMaker {
   // The number in the run of each group of a file.
   std::vector<std::int32_t> groups_of(const TraceFile& file) {
     std::vector<std::int32_t> numbers;
-    for (const TracedGroup& group : file.groups) {
-      const auto [entry, is_new] =
-          known_groups_.try_emplace({group.name, group.description, group.size, group.ranks},
-                                    static_cast<std::int32_t>(run_.groups.size()));
+    for (std::size_t i = 0; i < file.groups.size(); ++i) {
+      const TracedGroup& group = file.groups[i];
+      const std::string shortened =
+          group.ranks.empty() && i < file.shortened.size() ? file.shortened[i] : std::string{};
+      const auto [entry, is_new] = known_groups_.try_emplace(
+          {group.name, group.description, group.size, shortened, group.ranks},
+          static_cast<std::int32_t>(run_.groups.size()));
       if (is_new) run_.groups.push_back(group);
       numbers.push_back(entry->second);
     }
@@ -185,24 +193,27 @@ class RunMaker {
     }
   }
 
-  // Times count from the first event of all, or of each.
-  void check_clocks() {
-    if (one_base_) {
-      const ClockAgreement agreement = clocks_agree(run_.ranks);
-      run_.one_clock = agreement == ClockAgreement::agree;
-      if (agreement == ClockAgreement::disagree)
-        run_.notes.push_back(
-            "ranks leave collectives before others enter them: their clocks differ, and each "
-            "begins "
-            "at its own first event");
-      if (agreement == ClockAgreement::unknown)
-        run_.notes.push_back(
-            "no collective of two ranks shows whether their clocks agree: each begins at its own "
-            "first event");
-    } else if (!run_.one_clock) {
+  void compare_clocks() {
+    if (!one_base_) {
       run_.notes.push_back(
           "the traces do not say when they began: each begins at its own first event");
+      return;
     }
+    const ClockAgreement agreement = clocks_agree(run_.ranks, run_.groups);
+    run_.one_clock = agreement == ClockAgreement::agree;
+    if (agreement == ClockAgreement::disagree)
+      run_.notes.push_back(
+          "ranks leave collectives before others enter them: their clocks differ, and each begins "
+          "at its own first event");
+    if (agreement == ClockAgreement::unknown)
+      run_.notes.push_back(
+          "no collective of two ranks shows whether their clocks agree: each begins at its own "
+          "first event");
+  }
+
+  // Times count from the first event of all, or of each.
+  void check_clocks() {
+    if (!run_.one_clock) compare_clocks();
     TimePoint first = TimePoint::max();
     for (const RunRank& rank : run_.ranks)
       first = std::min(first, first_time(rank));
@@ -217,7 +228,8 @@ class RunMaker {
   bool one_base_ = false;
   std::int64_t base_ = 0, origin_ = 0;  // of the first file
   std::vector<RankId> world_;
-  std::map<std::tuple<std::string, std::string, int, std::vector<RankId>>, std::int32_t>
+  std::map<std::tuple<std::string, std::string, int, std::string, std::vector<RankId>>,
+           std::int32_t>
       known_groups_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/config/streamed_json.hpp"
+#include "sim/timeline/record.hpp"
 #include "sim/trace/names.hpp"
 #include "sim/trace/trace_event.hpp"
 #include "sim/trace/traced_run.hpp"
@@ -33,13 +34,16 @@ struct LeftOut {
 struct TraceFile {
   std::string name{};  // the path
   std::string maker{};
-  std::optional<int> rank{};             // as it says; of a trace of one rank
-  int world_size = 0;                    // 0: not told
-  bool one_clock = false;                // of several ranks
+  std::string engine{};       // of a trace that Stepcast wrote: "simulated"
+  std::optional<int> rank{};  // as it says; of a trace of one rank
+  int world_size = 0;         // 0: not told
+  bool numbered = false;      // its ranks have their numbers: of traces that Stepcast wrote
   std::optional<std::int64_t> origin{};  // where its times begin, microseconds since `base`
   std::int64_t base = 0;                 // nanoseconds since 1970
   TracedDevice device{};
   std::vector<TracedGroup> groups{};
+  // Of each group, what the trace writes of its ranks where it shortens them: "[0, 8, ..., 504]".
+  std::vector<std::string> shortened{};
   std::vector<RunRank> ranks{};
   std::vector<std::string> versions{};
   LeftOut left{};
@@ -49,6 +53,13 @@ struct TraceFile {
 // Reads JSON in the format of chrome://tracing: of the PyTorch profiler, of Stepcast (`--trace`).
 // Throws InputError.
 TraceFile read_json_trace(StreamedJson& scan, const std::string& name, TraceNames& names);
+
+// file_of_record: a record (`--record`) as a trace.
+TraceFile file_of_record(const Record& record, const std::string& name, TraceNames& names);
+
+// read_nsys: an export of Nsight Systems. Throws InputError.
+class SqliteReader;
+TraceFile read_nsys(SqliteReader& database, TraceNames& names);
 
 // put_together: the ranks of several files. Throws InputError: ranks of different runs, two traces
 // of one rank.

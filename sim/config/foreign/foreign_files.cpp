@@ -20,14 +20,16 @@ const std::vector<ForeignFormat> measurements{
      .use = ForeignUse::measurement,
      .readers = {"calibrate --from-nccl-tests"}},
     {.name = "a dump of PyTorch's Flight Recorder",
-     .instead = "It lists collectives and their states, not how long their kernels took, so "
-                "nothing is calibrated from it. Give a trace of the PyTorch profiler "
+     .instead = "`stepcast explain FILE...`, with the dumps of all ranks, says which rank has not "
+                "entered which collective. It has no times of kernels, so nothing is calibrated "
+                "from it: give `stepcast calibrate` a trace of the PyTorch profiler "
                 "(--from-kineto) or a log of nccl-tests (--from-nccl-tests).",
      .all = {"~profiling_name"},
      .some = {"~pg_config", "~pg_status", "~collective_seq_id", "~time_created_ns",
               "~time_discovered_completed_ns"},
      .least = 3,
-     .use = ForeignUse::measurement},
+     .use = ForeignUse::measurement,
+     .readers = {"explain"}},
     {.name = "a log of nccl-tests",
      .instead = "`stepcast calibrate --from-nccl-tests FILE --cluster NAME --write-cluster OUT` "
                 "reads it.",
@@ -35,20 +37,22 @@ const std::vector<ForeignFormat> measurements{
      .use = ForeignUse::measurement,
      .readers = {"calibrate --from-nccl-tests"}},
     {.name = "a trace of the PyTorch profiler (Kineto)",
-     .instead = "`stepcast calibrate --from-kineto FILE --base DEVICE --write-device OUT` takes "
-                "measured kernels from it, and `stepcast ui` shows it beside a forecast. "
+     .instead = "`stepcast explain FILE` says where the time of its steps goes, `stepcast "
+                "calibrate --from-kineto FILE --base DEVICE --write-device OUT` takes measured "
+                "kernels from it, and `stepcast ui` shows it beside a forecast. "
                 "`stepcast compare` takes records: `--record` of simulate and run.",
      .all = {"traceEvents:"},
      .some = {"deviceProperties:", "schemaVersion:"},
      .least = 1,
      .use = ForeignUse::measurement,
-     .readers = {"calibrate --from-kineto"}},
+     .readers = {"calibrate --from-kineto", "explain"}},
     {.name = "a trace for Perfetto (of Stepcast or another program)",
-     .instead = "Open it at ui.perfetto.dev or with `stepcast ui`. `stepcast compare` takes "
-                "records: `--record` of simulate and run.",
+     .instead = "Open it at ui.perfetto.dev or with `stepcast ui`; `stepcast explain FILE` says "
+                "where the time goes. `stepcast compare` takes records: `--record` of simulate "
+                "and run.",
      .all = {"traceEvents:"},
      .use = ForeignUse::measurement,
-     .readers = {"calibrate --from-kineto"}},
+     .readers = {"calibrate --from-kineto", "explain"}},
     {.name = "an execution trace of PyTorch (Chakra, host)",
      .instead = "It has operators without the times of kernels. Give the trace of the PyTorch "
                 "profiler (Kineto) of the same run to `stepcast calibrate --from-kineto`.",
@@ -63,11 +67,26 @@ const std::vector<ForeignFormat> measurements{
      .some = {"~comm_type", "~comm_size", "~num_ops", "~tensor_size"},
      .least = 1,
      .use = ForeignUse::measurement},
-    {.name = "a report of Nsight Systems",
-     .instead = "It is not read. Record the step with the PyTorch profiler "
+    {.name = "an export of Nsight Systems (SQLite)",
+     .instead = "`stepcast explain FILE` says where the time of its steps goes. It has no shapes: "
+                "for a device file, record the step with the PyTorch profiler "
                 "(record_shapes=True) and give that to `stepcast calibrate --from-kineto`.",
+     .all = {"~SQLite format 3"},
+     .some = {"~CUPTI_ACTIVITY_KIND_", "~NVTX_EVENTS", "~TARGET_INFO_"},
+     .least = 1,
+     .use = ForeignUse::measurement,
+     .readers = {"explain"}},
+    {.name = "a database of SQLite",
+     .instead = "Of databases, those that `nsys export --type sqlite` writes are read: by "
+                "`stepcast explain`.",
+     .all = {"~SQLite format 3"},
+     .use = ForeignUse::measurement,
+     .readers = {"explain"}},
+    {.name = "a report of Nsight Systems",
+     .instead = "It is not read. Export it with `nsys export --type sqlite REPORT.nsys-rep`, and "
+                "give that to `stepcast explain`.",
      .all = {},
-     .some = {"~SQLite format 3", "~Total Time (ns),Instances", "CUPTI_ACTIVITY_KIND_KERNEL"},
+     .some = {"~Total Time (ns),Instances", "CUPTI_ACTIVITY_KIND_KERNEL"},
      .least = 1,
      .use = ForeignUse::measurement},
     {.name = "a table of kernels of rocprof",

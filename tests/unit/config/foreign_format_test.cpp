@@ -73,6 +73,10 @@ const Sample samples[] = {
     {"a dump of PyTorch's Flight Recorder",
      "{\"version\": \"2.4\", \"pg_config\": {}, \"pg_status\": {}, \"entries\": "
      "[{\"profiling_name\": \"nccl:broadcast\", \"collective_seq_id\": 1}]}\n"},
+    {"an export of Nsight Systems (SQLite)",
+     "SQLite format 3\nCREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER)"},
+    {"a database of SQLite", "SQLite format 3\nCREATE TABLE bookmarks (id INTEGER)"},
+    {"a report of Nsight Systems", "Time (%),Total Time (ns),Instances,Avg (ns)\n"},
     {"JSON lines of NCCL's Inspector",
      "{\"metadata\":{\"inspector_output_format_version\":\"v4.3\"},\"dump_stats\":{}}\n"},
     {"the output of ibnetdiscover", "vendid=0x2c9\nswitchguid=0x1(1)\nSwitch\t2 \"S-1\"\n"},

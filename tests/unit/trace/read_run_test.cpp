@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/timeline/record.hpp"
 #include "sim/trace/traced_run.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"
@@ -155,4 +156,59 @@ TEST_CASE("a trace of Stepcast has all ranks on one clock, and the operator of e
   CHECK(run.ranks[1].products[0] == Product{64, 32, 16, 1});
   CHECK(run.ranks[0].calls[0].bytes == Bytes{4096});
   CHECK(run.ranks[0].calls[0].kind == CollectiveKind::all_reduce);
+}
+
+TEST_CASE("a record knows what ran", "[trace]") {
+  Program program;
+  program.names = {"mlp", "sum"};
+  Kernel product;
+  product.kind = OpKind::gemm;
+  product.m = 64;
+  product.n = 32;
+  product.k = 16;
+  program.kernels = {product};
+  program.collectives = {{.kind = CollectiveKind::all_gather,
+                          .group = GroupRole::data,
+                          .dtype = DType::bf16,
+                          .bytes = Bytes{4096}}};
+  program.kind = {OpKind::gemm, OpKind::collective};
+  program.stream = {Stream::compute, Stream::data_comm};
+  program.pass = {Pass::forward, Pass::forward};
+  program.work = {0, 0};
+  program.label.resize(2);
+  program.label[1].name = 1;
+  Record record;
+  record.engine = "simulated";
+  record.end = TimePoint{9us};
+  record.world_size = 2;
+  record.programs = {program};
+  const auto span = [](std::uint32_t op, TimePoint begin, TimePoint active, TimePoint end) {
+    Span made;
+    made.op = OpId{op};
+    made.begin = begin;
+    made.active = active;
+    made.end = end;
+    return made;
+  };
+  RecordedTrack track;
+  track.rank = {1};
+  track.represents = 2;
+  track.spans = {span(0, TimePoint{}, TimePoint{2us}, TimePoint{5us}),
+                 span(1, TimePoint{5us}, TimePoint{6us}, TimePoint{9us})};
+  record.tracks = {track};
+  const TraceFolder folder;
+  const TracedRun run = read_run({folder.write("a", to_text(record))});
+  CHECK(run.maker == "Stepcast (simulated)");
+  CHECK(run.world_size == 2);
+  REQUIRE(run.ranks.size() == 1);
+  const RunRank& rank = run.ranks[0];
+  CHECK(rank.rank == RankId{1});
+  REQUIRE(rank.device.size() == 2);
+  CHECK(rank.device[0].begin == TimePoint{});  // of the work, not of the wait before it
+  CHECK(rank.device[0].time() == Duration{3us});
+  CHECK(rank.device[0].planned == 0);
+  CHECK(rank.products[0] == Product{64, 32, 16, 1});
+  CHECK(rank.calls[0].kind == CollectiveKind::all_gather);
+  CHECK(run.groups[0].name == "data");
+  CHECK(run.notes == std::vector<std::string>{"1 ranks stand for 2 that do the same"});
 }
