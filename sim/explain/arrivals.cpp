@@ -56,15 +56,17 @@ Sequences sequences_of(const TracedRun& run, const RunSteps& steps, Arrivals& ar
   return sequences;
 }
 
-// The ranks of a trace that take part in a call: those of its group, all where that is not told.
-std::size_t traced_members(const TracedRun& run, std::int32_t group) {
-  if (group < 0) return run.ranks.size();
-  const std::vector<RankId>& members = run.groups[static_cast<std::size_t>(group)].ranks;
-  if (members.empty()) return 0;
-  return static_cast<std::size_t>(
-      std::count_if(run.ranks.begin(), run.ranks.end(), [&](const RunRank& rank) {
-        return std::find(members.begin(), members.end(), rank.rank) != members.end();
-      }));
+// Whether a call's ranks are all those of its group that were traced, and more than one.
+bool all_members(const TracedRun& run, std::int32_t group, std::size_t ranks) {
+  if (ranks < 2) return false;
+  if (group < 0) return ranks == run.ranks.size();
+  const TracedGroup& of = run.groups[static_cast<std::size_t>(group)];
+  // Without the members, several groups may go by one name.
+  if (of.ranks.empty()) return of.size > 0 && ranks == static_cast<std::size_t>(of.size);
+  const auto traced = std::count_if(run.ranks.begin(), run.ranks.end(), [&](const RunRank& rank) {
+    return std::find(of.ranks.begin(), of.ranks.end(), rank.rank) != of.ranks.end();
+  });
+  return ranks == static_cast<std::size_t>(traced);
 }
 
 void match_call(const TracedRun& run, const std::vector<CallPlace>& call, Arrivals& arrivals) {
@@ -115,12 +117,11 @@ Arrivals find_arrivals(const TracedRun& run, const RunSteps& steps) {
   }
   arrivals.done = ends_of_steps(run, steps);
   for (const auto& [key, ranks] : sequences_of(run, steps, arrivals)) {
-    if (ranks.size() < 2) continue;
-    const std::size_t members = traced_members(run, key.group);
+    if (!all_members(run, key.group, ranks.size())) continue;
     const std::size_t calls = ranks.begin()->second.size();
     const bool same = std::all_of(ranks.begin(), ranks.end(),
                                   [&](const auto& of) { return of.second.size() == calls; });
-    if (!same || (members != 0 && members != ranks.size())) continue;
+    if (!same) continue;
     for (std::size_t k = 0; k < calls; ++k) {
       std::vector<CallPlace> call;
       for (const auto& [rank, places] : ranks)

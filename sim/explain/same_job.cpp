@@ -58,7 +58,7 @@ StepInventory measured_inventory(const RunRank& rank, const RankSteps& steps, st
 StepInventory forecast_inventory(const Program& program, const RecordedTrack& track) {
   StepInventory made;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    const Duration time = track.spans[op].end - track.spans[op].active;
+    const Duration time = track.spans[op].end - track.spans[op].begin;
     if (time.count() == 0) continue;
     if (program.kind[op] == OpKind::collective)
       ++made.collectives[std::string{word(program.collectives[program.work[op]].kind)}];

@@ -38,6 +38,19 @@ AccountedCall call_of_measured(const TracedRun& run, const RunRank& rank, std::s
   return made;
 }
 
+// The part of an exposed transfer in which the host had not yet issued the next kernel.
+Duration late_host(const RunRank& rank, const StateSpan& state) {
+  const auto first = std::lower_bound(
+      rank.device.begin(), rank.device.end(), state.end,
+      [](const DeviceActivity& activity, TimePoint at) { return activity.begin < at; });
+  const auto next = std::find_if(first, rank.device.end(), [](const DeviceActivity& activity) {
+    return class_of_activity(activity) == ActivityClass::compute;
+  });
+  if (next == rank.device.end() || next->launch < 0) return {};
+  const TimePoint issued = rank.host[static_cast<std::size_t>(next->launch)].begin;
+  return std::clamp(issued - state.begin, Duration{}, state.time());
+}
+
 void account_call(const AccountedCall& call, const StateSpan& state, StepAccount& account) {
   if (call.message) {
     account.messages[call.name] += state.time();
@@ -87,9 +100,11 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
     }
     const auto i = static_cast<std::size_t>(state.activity);
     const std::uint32_t op = match.op_of[i];
-    if (state.state != StepState::compute)
+    if (state.state != StepState::compute) {
       account_call(call_of_measured(run, rank, i, match, forecast, program), state, account);
-    else if (op != no_operator)
+      if (op != no_operator && state.state == StepState::transfer)
+        account.ops[op].host_late += late_host(rank, state);
+    } else if (op != no_operator)
       account.ops[op].attributed += state.time();
     else
       account.extra_kernels[kernel_words(run.names[rank.device[i].name])] += state.time();

@@ -20,6 +20,7 @@ struct OpTime {
   Duration running{};     // without waiting for other ranks
   Duration waiting{};     // for other ranks, hidden or not
   Duration exposed_waiting{};
+  Duration host_late{};  // exposed transfer before the host issued the kernel that would hide it
 };
 
 struct StepAccount {

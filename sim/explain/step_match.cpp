@@ -76,13 +76,13 @@ StepMatch match_step(const TracedRun& run, std::size_t rank_index, const RankSte
   follow(rank, activities, program, match);
   double all = 0, matched = 0;
   for (const std::size_t i : activities) {
-    const double time = to_seconds(rank.device[i].time());
-    all += time;
-    if (match.op_of[i] == no_operator) continue;
-    matched += time;
-    match.matched_ops[match.op_of[i]] = true;
+    const bool known = match.op_of[i] != no_operator;
+    if (known) match.matched_ops[match.op_of[i]] = true;
+    if (class_of_activity(rank.device[i]) != ActivityClass::compute) continue;
+    all += to_seconds(rank.device[i].time());
+    if (known) matched += to_seconds(rank.device[i].time());
   }
-  match.share = all > 0 ? matched / all : 0;
+  match.share = all > 0 ? matched / all : 1;
   return match;
 }
 

@@ -13,7 +13,7 @@ namespace sim {
 struct StepMatch {
   std::vector<std::uint32_t> op_of;  // of each activity of the rank; no_operator: none
   std::vector<bool> matched_ops;     // of the program: whether a kernel is of it
-  double share = 0;                  // of the time of the step's kernels
+  double share = 0;                  // of the time of the step's kernels, without communication
 };
 
 // match_step() aligns the kernels of one step (align()), then gives a kernel of attention or of the

@@ -140,8 +140,9 @@ class WaterfallMaker {
     if (to_seconds(most->second) < least_late * to_seconds(made.measured)) return;
     made.late = fmt::format("rank {} comes last: rank {} waits {} for it", other.rank.value,
                             made.rank.value, precise(most->second));
-    if (!other.parts.empty() && other.parts.front().time > Duration{})
-      made.late += fmt::format("; on rank {}: {}", other.rank.value, other.parts.front().sentence);
+    if (other.parts.empty() || other.parts.front().time <= Duration{}) return;
+    made.late_kind = other.parts.front().kind;
+    made.late += fmt::format("; on rank {}: {}", other.rank.value, other.parts.front().sentence);
   }
 
   static constexpr double least_late = 0.005;  // of the step

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,11 +78,13 @@ struct Waterfall {
   std::vector<WaterfallPart> parts{};  // most time first; those below zero last
   // What shows that trace and scenario are not the same job; empty: nothing does.
   std::vector<std::string> differences{};
-  // Of the time of all kernels of the step, the share that is of operators of the forecast.
+  // Of the time of the step's kernels, without communication, the share of operators of the
+  // forecast.
   double matched = 0;
   MatchedTimes times{};
   // The rank that the others wait for most, and its own largest part; empty: nobody waits.
   std::string late{};
+  std::optional<TroubleKind> late_kind{};  // that part
   Duration difference() const { return measured - forecast; }
   double slower() const { return to_seconds(measured) / to_seconds(forecast) - 1; }
 };

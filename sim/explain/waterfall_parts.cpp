@@ -93,10 +93,12 @@ void add_time(OpTime& sum, const OpTime& op) {
   sum.running += op.running;
   sum.waiting += op.waiting;
   sum.exposed_waiting += op.exposed_waiting;
+  sum.host_late += op.host_late;
 }
 
 // Exposed transfers, by why they are: they take longer; late ranks have moved them from beside a
-// kernel to where none runs, though the waiting itself was hidden; or they were hidden else.
+// kernel to where none runs, though the waiting itself was hidden; the host had not issued the
+// kernel that would hide them; or they were hidden else.
 void add_role(const std::string& name, const OpTime& measured, const OpTime& forecast,
               PartSums& sums) {
   const Duration time = measured.attributed - forecast.attributed;
@@ -106,7 +108,10 @@ void add_role(const std::string& name, const OpTime& measured, const OpTime& for
   const Duration late = of_slowness(time - slower, hidden_waiting);
   sums.add(TroubleKind::slower_collectives, name, slower, measured.running, forecast.running);
   sums.add(TroubleKind::stragglers, name + ", moved by late ranks", late);
-  sums.add(TroubleKind::overlap, name, time - slower - late, measured.running, forecast.running);
+  const Duration host = of_slowness(time - slower - late, measured.host_late);
+  sums.add(TroubleKind::host, name + ", beside which nothing was issued", host);
+  sums.add(TroubleKind::overlap, name, time - slower - late - host, measured.running,
+           forecast.running);
 }
 
 void add_collectives(const StepAccount& measured, const StepAccount& forecast,

@@ -1,33 +1,15 @@
 // Kernels of a trace matched with operators of a forecast.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
 
-#include "sim/timeline/sequence_match.hpp"
+#include "sim/timeline/stretch_match.hpp"
 #include "sim/timeline/traced.hpp"
 
 namespace sim {
 namespace {
-
-// Kinds that a kernel's name tells apart; the rest is element-wise.
-OpKind class_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::gemm:
-    case OpKind::attention:
-    case OpKind::norm:
-    case OpKind::cross_entropy:
-    case OpKind::optimizer:
-    case OpKind::collective:
-    case OpKind::send:
-    case OpKind::recv:
-      return kind;
-    default:
-      return OpKind::elementwise;
-  }
-}
 
 // m and n change places where a library computes the transposed product.
 using ProductKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
@@ -43,7 +25,10 @@ class Aligner {
  public:
   Aligner(const Program& program, const RecordedTrack& track,
           const std::vector<TracedKernel>& kernels, TrackMatch& match)
-      : program_{program}, track_{track}, kernels_{kernels}, match_{match} {
+      : program_{program},
+        kernels_{kernels},
+        match_{match},
+        stretches_{program, track, kernels, match} {
     match_.in_b.assign(program.size(), no_operator);
     match_.in_a.assign(kernels.size(), no_operator);
   }
@@ -60,15 +45,12 @@ class Aligner {
     }
     match_between(op, static_cast<std::uint32_t>(program_.size()), kernel,
                   static_cast<std::uint32_t>(kernels_.size()));
-    match_uneven();
+    stretches_.match_uneven();
     follow_products();
   }
 
  private:
-  void set(std::uint32_t op, std::uint32_t kernel) {
-    match_.in_a[kernel] = op;
-    if (match_.in_b[op] == no_operator) match_.in_b[op] = kernel;
-  }
+  void set(std::uint32_t op, std::uint32_t kernel) { set_match(match_, op, kernel); }
 
   // Whether the kernels name operators of this program.
   bool match_named() {
@@ -145,13 +127,6 @@ class Aligner {
     return chain;
   }
 
-  // Operators of a class and kernels for them, all between the same two anchors.
-  using Units = std::vector<std::vector<std::uint32_t>>;
-  struct Stretch {
-    std::vector<std::uint32_t> ops;
-    Units units;
-  };
-
   // Class by class, in order: an operator with all kernels of one of the framework's. It takes as
   // many of those as its host launches, if that uses them up; else one. Where the numbers differ,
   // which is left out is told later, by times and names.
@@ -162,85 +137,31 @@ class Aligner {
       Stretch stretch;
       std::size_t launches = 0;
       for (std::uint32_t i = op; i < op_end; ++i)
-        if (runs_kernel(program_.kind[i]) && class_of(program_.kind[i]) == kind) {
+        if (runs_kernel(program_.kind[i]) && match_class(program_.kind[i]) == kind) {
           stretch.ops.push_back(i);
           launches += launches_of(i);
         }
       stretch.units = units_of(kind, kernel, kernel_end);
       const bool several = launches == stretch.units.size();
       if (!several && stretch.ops.size() != stretch.units.size()) {
-        uneven_.push_back(std::move(stretch));
+        stretches_.add_uneven(std::move(stretch));
         continue;
       }
       std::size_t next = 0;
       for (const std::uint32_t i : stretch.ops)
         for (std::size_t n = 0; n < (several ? launches_of(i) : 1); ++n, ++next)
-          set_unit(i, stretch.units[next]);
+          stretches_.set(i, stretch.units[next]);
     }
-  }
-
-  void set_unit(std::uint32_t op, const std::vector<std::uint32_t>& unit) {
-    for (const std::uint32_t kernel : unit)
-      set(op, kernel);
-    ++pairings_[kernels_[unit.front()].name][program_.label[op].name];
-  }
-
-  void match_uneven() {
-    const auto known = pairings_;  // of stretches in which nothing is left out
-    for (const Stretch& of : uneven_) {
-      const auto ops = static_cast<std::uint32_t>(of.ops.size());
-      const auto units = static_cast<std::uint32_t>(of.units.size());
-      if (of.ops.size() * of.units.size() > most_sequence_pairs) {
-        for (std::uint32_t i = 0; i < std::min(ops, units); ++i)
-          set_unit(of.ops[i], of.units[i]);
-        continue;
-      }
-      const auto cost = [&](std::uint32_t i, std::uint32_t j) {
-        return cost_of(of.ops[i], of.units[j], known);
-      };
-      for (const auto& [i, j] : match_sequences(ops, units, cost, cost_left_out))
-        set_unit(of.ops[i], of.units[j]);
-    }
-  }
-
-  using Pairings = std::map<std::string, std::map<std::uint32_t, std::size_t>>;
-  static constexpr double cost_left_out = 1;   // of an operator, and of a kernel
-  static constexpr double most_time_cost = 1;  // so much where one takes e times the other's time
-  static constexpr double most_name_cost = 1;
-
-  // How unlike an operator and kernels are: by their times, and by how often a kernel of that name
-  // is one of that operator where it is sure.
-  double cost_of(std::uint32_t op, const std::vector<std::uint32_t>& unit,
-                 const Pairings& known) const {
-    double measured = 0;
-    for (const std::uint32_t kernel : unit)
-      measured += to_seconds(kernels_[kernel].time());
-    const double planned = to_seconds(time_of(op));
-    double cost = most_time_cost;
-    if (measured > 0 && planned > 0)
-      cost = std::min(most_time_cost, std::abs(std::log(measured / planned)));
-    const auto pairings = known.find(kernels_[unit.front()].name);
-    if (pairings == known.end()) return cost;
-    std::size_t all = 0, same = 0;
-    for (const auto& [name, count] : pairings->second) {
-      all += count;
-      if (name == program_.label[op].name) same += count;
-    }
-    return cost + most_name_cost * (1 - static_cast<double>(same) / static_cast<double>(all));
-  }
-
-  Duration time_of(std::uint32_t op) const {
-    return op < track_.spans.size() ? track_.spans[op].end - track_.spans[op].active : Duration{};
   }
 
   // Kernels of a class that one operator of the framework issued, by its first; a kernel without
   // one is alone. Products of a known shape are matched by it, or not at all.
-  Units units_of(OpKind kind, std::uint32_t from, std::uint32_t to) const {
-    Units units;
+  KernelUnits units_of(OpKind kind, std::uint32_t from, std::uint32_t to) const {
+    KernelUnits units;
     std::map<std::int64_t, std::size_t> unit_of;
     for (std::uint32_t i = from; i < to; ++i) {
       const TracedKernel& kernel = kernels_[i];
-      if (kernel.collective || class_of(kernel.kind) != kind || kernel.m > 0) continue;
+      if (kernel.collective || match_class(kernel.kind) != kind || kernel.m > 0) continue;
       const auto known = unit_of.find(kernel.issued_by);
       if (kernel.issued_by >= 0 && known != unit_of.end()) {
         units[known->second].push_back(i);
@@ -271,11 +192,9 @@ class Aligner {
   }
 
   const Program& program_;
-  const RecordedTrack& track_;
   const std::vector<TracedKernel>& kernels_;
   TrackMatch& match_;
-  std::vector<Stretch> uneven_;
-  Pairings pairings_;
+  StretchMatcher stretches_;
 };
 
 const RecordedTrack* track_for(const Record& forecast, RankId rank) {

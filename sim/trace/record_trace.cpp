@@ -26,7 +26,7 @@ class TrackReader {
     rank_.source = file_.name;
     rank_.steps.push_back({"step", TimePoint{}, record_.end});  // a record is of one
     for (const Span& span : track_.spans)
-      if (span.end > span.active) add(span);
+      if (span.end > span.begin) add(span);
     std::stable_sort(
         rank_.device.begin(), rank_.device.end(),
         [](const DeviceActivity& a, const DeviceActivity& b) { return a.begin < b.begin; });
@@ -39,7 +39,7 @@ class TrackReader {
     DeviceActivity activity;
     activity.name = names_.number(program_.name(span.op));
     activity.stream = static_cast<std::uint32_t>(program_.stream[op]) + 1;
-    activity.begin = span.active;
+    activity.begin = span.begin;  // as NCCL's kernels: they wait for the other ranks
     activity.end = span.end;
     activity.kind = program_.kind[op];
     activity.planned = static_cast<std::int32_t>(op);

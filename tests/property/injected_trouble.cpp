@@ -36,18 +36,13 @@ TroubleOf slower_kind(const Forecast& forecast, OpKind kind, double by) {
   };
 }
 
-// The products of one shape that some rank runs.
+// The products of a pass.
 TroubleOf slower_products(const Forecast& forecast, std::uint64_t seed) {
-  const Program& program = forecast.plan->programs.front();
-  std::vector<Kernel> shapes;
-  for (const Kernel& kernel : program.kernels)
-    if (kernel.kind == OpKind::gemm) shapes.push_back(kernel);
-  const Kernel chosen = shapes.empty() ? Kernel{} : shapes[drawn(seed, shapes.size())];
+  constexpr std::array passes{Pass::forward, Pass::backward};
+  const Pass chosen = passes[drawn(seed, passes.size())];
   return [&forecast, chosen](RankId rank, const Program& of, OpId op) {
     OpTrouble made;
-    if (!on_compute(of, op) || of.kind[op.value] != OpKind::gemm) return made;
-    const Kernel& kernel = of.kernels[of.work[op.value]];
-    if (kernel.m == chosen.m && kernel.n == chosen.n && kernel.k == chosen.k)
+    if (on_compute(of, op) && of.kind[op.value] == OpKind::gemm && of.pass[op.value] == chosen)
       made.longer = scaled(time_of(forecast, rank, op), 0.2);
     return made;
   };

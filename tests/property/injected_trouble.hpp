@@ -13,7 +13,7 @@
 namespace sim::test {
 
 enum class Injection : std::uint8_t {
-  products,       // one shape of products takes 20 % longer
+  products,       // those of a pass take 20 % longer
   attention,      // 30 %
   memory_bound,   // kernels of one kind, 40 %
   optimizer,      // 50 %

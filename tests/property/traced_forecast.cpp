@@ -266,7 +266,9 @@ class RunWriter {
     if (replay.meeting[op] != SIZE_MAX) add_call(rank, program, op, activity);
     const Duration before = replay.trouble[op].late;
     add_launch(rank, activity, before.count() > 0 ? of.begin - Duration{1} : TimePoint{}, late);
-    if (activity.end > activity.begin) rank.device.push_back(activity);
+    const Span& planned = replay.track->spans[op];
+    if (activity.end > activity.begin || planned.end > planned.begin)
+      rank.device.push_back(activity);
     TimePoint at = of.end;
     for (const FollowingKernel& following : replay.trouble[op].following) {
       DeviceActivity extra;

@@ -47,6 +47,18 @@ TEST_CASE("calls whose number differs among ranks are not matched") {
   CHECK(arrivals.ready[0][0] == at_us(0));
 }
 
+TEST_CASE("groups that go by one name, without their members, tell no arrival") {
+  RunMaker make;
+  const std::int32_t group = make.group("tensor", {});
+  for (std::uint32_t rank = 0; rank < 4; ++rank)
+    make.rank(rank).collective(CollectiveKind::all_reduce, group, 100, 10 * rank, 50);
+  TracedRun run = make.run();
+  run.groups[0].size = 2;
+  CHECK(find_arrivals(run, find_steps(run)).matched == 0);
+  run.groups[0].size = 4;
+  CHECK(find_arrivals(run, find_steps(run)).matched == 4);
+}
+
 TEST_CASE("a group of which one rank was traced tells no arrival") {
   RunMaker make;
   const std::int32_t group = make.group("", {0, 8});
