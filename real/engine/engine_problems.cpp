@@ -9,7 +9,7 @@
 #include "real/engine/operator_facts.hpp"
 #include "sim/model/expert_bias.hpp"
 #include "sim/model/key_heads.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 
 namespace real {
 namespace {

@@ -1,7 +1,7 @@
 // Checks of a layout: the modules that run again (Layout::recompute_modules).
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
-#include "sim/plan/sharding/recomputed_modules.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 
 namespace sim {
 namespace {

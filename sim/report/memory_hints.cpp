@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "sim/framework/chunked_loss.hpp"
-#include "sim/plan/sharding/recomputed_modules.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 #include "sim/report/stage_memory.hpp"
 
 namespace sim {

@@ -31,7 +31,7 @@ Value BlockBackward::backward_beside_shared(Frame& frame, Value gradient) {
 
 Value BlockBackward::backward_ops(Frame& frame, Value gradient, OpRange range) {
   for (std::size_t i = range.end; i-- > range.begin;) {
-    modules_.run_before(frame, i);
+    again_.run_before(frame, i);
     const int from = frame.shape->ops[i].op->starts_from;
     if (from < 0) {
       gradient = backward_op(frame, i, gradient);
@@ -88,7 +88,6 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
     values[tape_value::gradient] = gradient;
     return parts_.tapes.play(frame, i, op.whole->backward, values);
   }
-  recompute_attention(frame, i);
   Value residual;
   std::swap(residual, branches_.gradient_past[i]);
   tensors_.wait_for(gradient);
@@ -120,7 +119,7 @@ Value BlockBackward::backward_kernel(Frame& frame, std::size_t i, Value gradient
   if (op.op->kind == ModelOpKind::embedding) sums_.take_temporary_placeholder(own);
   sums_.add_gradient(frame, i, own, sums_.write_gradient(frame, own));
   reduction_.gradient_ready(frame, i);
-  return work.lends_input ? linears_.add_residual_gradient(frame, i, out) : out;
+  return work.borrower != none ? linears_.add_residual_gradient(frame, i, out) : out;
 }
 
 // Layout::lora_rank: nothing in front of it is trained. If there is a gradient, the kernel that
@@ -168,21 +167,6 @@ void BlockBackward::take_loss_metrics(const Chunk& chunk) {
                        bytes_of(DType::fp32)};
     builder_.takes(loss_metrics(logits, metrics));
   }
-}
-
-// Selective recomputation (Korthikanti et al. 2022, section 5): the attention core of an unfused
-// kernel is run again from the saved Q, K and V. A flash kernel has no core to drop.
-void BlockBackward::recompute_attention(Frame& frame, std::size_t i) {
-  const ShardedOp& op = frame.shape->ops[i];
-  if (!kept_.recomputes_attention(op)) return;
-  Frame again = frame;
-  again.pass = Pass::recompute;
-  Saved& saved = frame.saved[i];
-  emit_.compute(again, i, frame.work->ops[i].forward, frame.work->ops[i].name, Action::forward);
-  if (saved.input.value != none) builder_.reads(saved.input, Role::input);
-  emit_.read_weight(frame, i);  // sinks
-  saved.core = tensors_.allocate_buffer(op.attention_saved);
-  builder_.writes(saved.core, Role::saved);
 }
 
 }  // namespace sim::lowering

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "sim/plan/block/linear_backward.hpp"
-#include "sim/plan/block/module_recomputation.hpp"
+#include "sim/plan/block/rematerialisation.hpp"
 
 namespace sim::lowering {
 
 class BlockBackward : BlockPart {
  public:
   BlockBackward(BlockTools& tools, OperatorParts& parts, BlockForward& forward)
-      : BlockPart{tools}, parts_{parts}, linears_{tools, parts}, modules_{tools, forward} {}
+      : BlockPart{tools}, parts_{parts}, linears_{tools, parts}, again_{tools, forward} {}
 
   Value backward_block(Frame& frame, Value gradient);
   Value backward_ops(Frame& frame, Value gradient, OpRange range);
@@ -28,11 +28,10 @@ class BlockBackward : BlockPart {
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
   Value end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient);
   Value backward_loss(Frame& frame, std::size_t i);
-  void recompute_attention(Frame& frame, std::size_t i);
 
   OperatorParts& parts_;
   LinearBackward linears_;
-  ModuleRecomputation modules_;
+  Rematerialisation again_;
 };
 
 }  // namespace sim::lowering

@@ -8,9 +8,11 @@
 namespace sim::lowering {
 
 Value BlockForward::forward_block(Frame& frame, Value x) {
-  if (layout_.overlap_shared_experts && parts_.places(frame).has_shared())
-    return forward_beside_shared(frame, x);
-  return forward_ops(frame, x, {0, frame.shape->ops.size()});
+  const bool beside = layout_.overlap_shared_experts && parts_.places(frame).has_shared();
+  x = beside ? forward_beside_shared(frame, x)
+             : forward_ops(frame, x, {0, frame.shape->ops.size()});
+  if (frame.pass == Pass::forward) keep_outputs(frame);
+  return x;
 }
 
 // Megatron-LM, core/transformer/moe/shared_experts.py: the shared experts' stream does their first
@@ -33,82 +35,97 @@ Value BlockForward::forward_beside_shared(Frame& frame, Value x) {
 
 Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
   for (std::size_t i = range.begin; i < range.end; ++i) {
-    const bool loss = frame.shape->ops[i].op->kind == ModelOpKind::cross_entropy;
-    if (loss && frame.pass == Pass::recompute) return x;
-    if (i >= frame.end) return end_early(frame, i, x);
-    x = enter_branch(frame, i, x);
-    const bool again = frame.pass == Pass::recompute && frame.shape->ops[i].keeps_tensor;
-    if (again)
-      x = kept_.held_output(frame, i, x);
-    else if (SavedTensors::states_come_again(frame, i))
-      x = forward_of_module(frame, i, x);
-    else
-      x = forward_op(frame, i, x);
-    if (kept_.holds_output(frame, i)) {
-      tensors_.retain(x.buffer);
-      frame.saved[i].held = x;
-    }
-    // Operators that run again make tensors of their own, kept outputs among them.
-    const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
-    if (frame.kept.value == none || !kernel_last || frame.saved[i].extra.value != none) continue;
-    builder_.frees(frame.kept, Role::saved);
-    frame.kept = BufferId{none};
+    if (!frame.runs(i)) return end_early(frame, i, x);
+    x = frame.replay != nullptr && frame.kept->starts(i) ? enter_replay(frame, i, x)
+                                                         : enter_branch(frame, i, x);
+    x = forward_or_replay(frame, i, x);
+    if (frame.replay != nullptr) free_kept_outputs(frame, i);
   }
   return x;
 }
 
-// Where a branch begins, its input goes past it; a second one starts from what another has read.
-Value BlockForward::enter_branch(const Frame& frame, std::size_t i, Value x) {
-  const OpWork& work = frame.work->ops[i];
-  const int from = frame.shape->ops[i].op->starts_from;
-  if (from >= 0) {
-    if (begins_branch(frame, work))
-      branches_.past[i] = x;
-    else
-      tensors_.drop(x, Role::output);  // its sum does not run again
-    Value& lent = branches_.past[static_cast<std::size_t>(from)];
-    x = lent;
-    if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
-      tensors_.retain(x.buffer);  // a residual sum will read it, too (post-norm)
-    } else {
-      lent = {};
-    }
-  } else if ((begins_branch(frame, work) || work.lends_input) && x.exists()) {
+// Operators that run again keep nothing; the first one keeps what it starts from, unless that is
+// made again, too.
+Value BlockForward::forward_or_replay(Frame& frame, std::size_t i, const Value& x) {
+  if (frame.replay != nullptr && frame.kept->holds_output(i)) return kept_.held_output(frame, i, x);
+  if (frame.replay != nullptr || !frame.kept->keeps_nothing(i)) return forward_op(frame, i, x);
+  if (frame.kept->starts(i) && !SavedTensors::input_comes_again(frame, i)) {
     tensors_.retain(x.buffer);
-    branches_.past[i] = x;
-  }
-  return x;
-}
-
-// Its operators keep nothing; it keeps what it starts from, unless that is made again, too.
-Value BlockForward::forward_of_module(Frame& frame, std::size_t i, const Value& x) {
-  if (frame.shape->again.starts(i) && !SavedTensors::input_comes_again(frame, i)) {
-    tensors_.retain(x.buffer);
-    frame.saved[i].module_input = x;
+    frame.saved[i].replay_input = x;
   }
   const bool keep = std::exchange(frame.keep, false);
   const Value out = forward_op(frame, i, x);
+  if (kept_.holds_output(frame, i)) {
+    tensors_.retain(out.buffer);
+    frame.saved[i].held = out;
+  }
   frame.keep = keep;
   return out;
 }
 
-Value BlockForward::run_again(Frame& frame, std::size_t i, const Value& input) {
-  const bool lends =
-      frame.shape->ops[i].op->kind == ModelOpKind::router && frame.work->ops[i].lends_input;
-  if (lends) {
-    tensors_.retain(input.buffer);
-    branches_.past[i] = input;
+// A replay starts from an input that was kept. The tensor `x` that it has made so far goes past the
+// branch that begins here, to the sum behind it.
+Value BlockForward::enter_replay(const Frame& frame, std::size_t i, const Value& x) {
+  if (x.exists()) {
+    const int from = frame.shape->ops[frame.replay->ops.back()].op->residual_of;
+    SIM_CHECK(from >= 0, frame.shape->ops[i].op->name);
+    branches_.past[static_cast<std::size_t>(from)] = x;
   }
-  return forward_op(frame, i, input);
+  Value kept = std::exchange(frame.saved[i].replay_input, {});
+  SIM_CHECK(kept.exists(), frame.shape->ops[i].op->name);
+  kept.ready = OpId{none};  // its forward pass has read it: no need to wait again
+  lend_input(frame, i, kept);
+  return kept;
 }
 
-Value BlockForward::run_next(Frame& frame, std::size_t i, const Value& x) {
-  return forward_op(frame, i, enter_branch(frame, i, x));
+// The operator added last, the residual sum at the end of the layer, is taken as their writer.
+void BlockForward::keep_outputs(const Frame& frame) {
+  const Bytes bytes = frame.shape->kept_outputs;
+  if (!frame.kept->keeps_input_alone() || bytes.count() == 0) return;
+  frame.saved->outputs = builder_.buffer(bytes, BufferCategory::activations);
+  builder_.writes(frame.saved->outputs, Role::saved);
+}
+
+// Operators that run again make tensors of their own, kept outputs among them.
+void BlockForward::free_kept_outputs(const Frame& frame, std::size_t i) {
+  const bool kernel_last = frame.shape->ops[i].op->kind != ModelOpKind::linear;
+  if (frame.saved->outputs.value == none || !kernel_last || frame.saved[i].extra.value != none)
+    return;
+  builder_.frees(std::exchange(frame.saved->outputs, BufferId{none}), Role::saved);
+}
+
+// Where a branch begins, its input goes past it; a second one starts from what another has read.
+Value BlockForward::enter_branch(const Frame& frame, std::size_t i, Value x) {
+  const int from = frame.shape->ops[i].op->starts_from;
+  if (from < 0) {
+    lend_input(frame, i, x);
+    return x;
+  }
+  if (begins_branch(frame, frame.work->ops[i]))
+    branches_.past[i] = x;
+  else
+    tensors_.drop(x, Role::output);  // its sum does not run again
+  Value& lent = branches_.past[static_cast<std::size_t>(from)];
+  x = lent;
+  if (begins_branch(frame, frame.work->ops[static_cast<std::size_t>(from)])) {
+    tensors_.retain(x.buffer);  // a residual sum will read it, too (post-norm)
+  } else {
+    lent = {};
+  }
+  return x;
+}
+
+void BlockForward::lend_input(const Frame& frame, std::size_t i, const Value& x) {
+  const OpWork& work = frame.work->ops[i];
+  const bool lends = work.borrower != none && frame.runs(work.borrower);
+  if (!x.exists() || !(begins_branch(frame, work) || lends)) return;
+  tensors_.retain(x.buffer);
+  branches_.past[i] = x;
 }
 
 // The second term of a sum that does not run need not be there.
 bool BlockForward::begins_branch(const Frame& frame, const OpWork& work) const {
-  return work.begins_branch && work.branch_sum < frame.end;
+  return work.begins_branch && frame.runs(work.branch_sum);
 }
 
 // The product at which the recomputation ends keeps its input, unless its weights are frozen.
@@ -163,7 +180,8 @@ Value BlockForward::forward_op(Frame& frame, std::size_t i, Value x) {
       break;
   }
   if (work.forward == none) return x;
-  if (frame.pass == Pass::recompute && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (frame.replay != nullptr && frame.kept->has_output_in_block(i))
+    return kept_output(frame, i, x);
   if (op.op->kind == ModelOpKind::attention) wait_for_lengths();
   if (op.whole) {
     TapeValues values{x};
@@ -213,9 +231,9 @@ Value BlockForward::bring_beside(Frame& frame, std::size_t i, std::uint32_t coll
 Value BlockForward::forward_linear(Frame& frame, std::size_t i, Value x) {
   const ShardedOp& op = frame.shape->ops[i];
   const OpWork& work = frame.work->ops[i];
-  const bool again = frame.pass == Pass::recompute && !work.products_again.empty();
+  const bool again = frame.replay != nullptr && !work.products_again.empty();
   wait_before_mlp(work);
-  if (again && op.keeps_whole_output) return kept_output(frame, i, x);
+  if (again && frame.kept->has_output_in_block(i)) return kept_output(frame, i, x);
   if (work.sliced_forward.exists())
     return parts_.sliced.forward_sliced(frame, i, again ? work.sliced_again : work.sliced_forward,
                                         x);

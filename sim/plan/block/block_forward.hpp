@@ -13,17 +13,17 @@ class BlockForward : BlockPart {
 
   Value forward_block(Frame& frame, Value x);
   Value forward_ops(Frame& frame, Value x, OpRange range);
-  // One operator of a module that runs again: from an input that was kept, or behind the one
-  // before it.
-  Value run_again(Frame& frame, std::size_t i, const Value& input);
-  Value run_next(Frame& frame, std::size_t i, const Value& x);
   // Called before a kernel that reads a number from the host's memory.
   void wait_for_copies(const ShardedOp& op);
 
  private:
   Value forward_beside_shared(Frame& frame, Value x);
+  Value forward_or_replay(Frame& frame, std::size_t i, const Value& x);
+  Value enter_replay(const Frame& frame, std::size_t i, const Value& x);
+  void keep_outputs(const Frame& frame);
+  void free_kept_outputs(const Frame& frame, std::size_t i);
   Value enter_branch(const Frame& frame, std::size_t i, Value x);
-  Value forward_of_module(Frame& frame, std::size_t i, const Value& x);
+  void lend_input(const Frame& frame, std::size_t i, const Value& x);
   bool begins_branch(const Frame& frame, const OpWork& work) const;
   Value end_early(Frame& frame, std::size_t i, const Value& x);
   void wait_for_lengths();

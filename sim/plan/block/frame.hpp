@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
 #include "sim/plan/block/op_work.hpp"
 #include "sim/plan/lowering/stage_blocks.hpp"
@@ -16,7 +15,8 @@ struct Saved {
   BufferId core{none};     // attention tensors that selective recomputation has made again
   BufferId output{none};   // its output, where the backward pass reads it
   Value held{};            // its output, where it does not run again
-  Value module_input{};    // of a module that runs again, of which this operator is the first
+  Value replay_input{};    // its input, where operators run again from here on
+  BufferId outputs{none};  // of all operators that run again: those kept (of the first operator)
   BufferId weights{none};  // of choices, where an expert's activation multiplies by them
   BufferId keys{none};     // the slice that came last, where attention goes round a ring
   BufferId target_logit{none}, exponential_sum{none};  // of the loss
@@ -32,11 +32,13 @@ struct Frame {  // a micro-batch in a block
   Saved* saved = nullptr;
   OpLabel label{};
   Pass pass = Pass::forward;
+  const KeptSet* kept = nullptr;
+  const Replay* replay = nullptr;  // that is under way (Pass::recompute)
   bool keep = true;
-  BufferId kept{none};  // outputs that need not be computed again
-  std::size_t end = std::numeric_limits<std::size_t>::max();  // no operator from here on runs
-  bool ends_in_adapter = false;  // of the last one in front of it all but the second product
-  bool ends_in_adapter_of(std::size_t i) const { return ends_in_adapter && i + 1 == end; }
+  bool runs(std::size_t i) const { return replay == nullptr || replay->runs(i); }
+  bool ends_in_adapter_of(std::size_t i) const {
+    return replay != nullptr && replay->ends_in_adapter && i == replay->ops.back();
+  }
 };
 
 // Operators of a block that follow each other; `end` is behind the last.

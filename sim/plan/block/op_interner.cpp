@@ -30,7 +30,8 @@ void OpInterner::find_branches(const ShardedBlock& block, BlockWork& work) {
     const ShardedOp& sum = block.ops[i];
     if (sum.op->residual_of < 0) {
       if (sum.op->starts_from >= 0)
-        work.ops[static_cast<std::size_t>(sum.op->starts_from)].lends_input = true;
+        work.ops[static_cast<std::size_t>(sum.op->starts_from)].borrower =
+            static_cast<std::uint32_t>(i);
       if (sum.add_gradient) intern_gradient_sum(sum, i, work.ops[i]);
       continue;
     }

@@ -37,9 +37,9 @@ struct OpWork {
   // A residual sum of the block reads the input of this operator; whose add_gradient, if any,
   // stands behind its backward pass.
   bool begins_branch = false;
-  bool lends_input = false;         // to the first operator of another branch
   bool begins_mlp = false;          // the first linear behind a residual sum of the block
   std::uint32_t branch_sum = none;  // index in the block
+  std::uint32_t borrower = none;    // that starts another branch from the input of this operator
   std::uint32_t add_gradient = none, add_gradient_name = 0;
 };
 struct BlockWork {

@@ -12,7 +12,7 @@ namespace sim::lowering {
 void SavedTensors::keep_or_free(Frame& frame, std::size_t i, const Value& x) {
   const ShardedOp& op = frame.shape->ops[i];
   Bytes rest = op.saved;
-  if (!recomputes_attention(op)) rest += op.attention_saved;
+  if (!frame.kept->makes_core_again(i)) rest += op.attention_saved;
   if (op.op->in_place && !is_held(frame, i)) return keep_beside(frame, i, rest);
   const bool fits = x.exists() && x.bytes.count() <= rest.count();
   if (!frame.keep || !fits || input_comes_again(frame, i)) {
@@ -41,7 +41,7 @@ void SavedTensors::keep_output(Frame& frame, std::size_t i, const Value& out) {
 // Recomputation by operators: what is kept of an operator beside its input, from its forward pass
 // on.
 bool SavedTensors::holds_output(const Frame& frame, std::size_t i) {
-  return !frame.keep && frame.shape->ops[i].keeps_tensor;
+  return !frame.keep && frame.kept->holds_output(i);
 }
 
 // Whether the input of an operator is such an output: nothing may be written in its place.
@@ -50,13 +50,7 @@ bool SavedTensors::is_held(const Frame& frame, std::size_t i) {
 }
 
 bool SavedTensors::input_comes_again(const Frame& frame, std::size_t i) {
-  const RecomputedModules& again = frame.shape->again;
-  return frame.pass == Pass::forward && again.exist() &&
-         again.input_from[i] != RecomputedModules::none;
-}
-
-bool SavedTensors::states_come_again(const Frame& frame, std::size_t i) {
-  return frame.pass == Pass::forward && frame.shape->again.keeps_nothing(i);
+  return frame.pass == Pass::forward && frame.kept->makes_input_again(i);
 }
 
 // It takes the place of what the operator would make again.
@@ -78,11 +72,6 @@ void SavedTensors::free_saved(Saved& saved) {
   tensors_.release(saved.core, core);
   tensors_.release(saved.output, Role::saved_output);
   tensors_.release(saved.keys, Role::keys);
-}
-
-bool SavedTensors::recomputes_attention(const ShardedOp& op) const {
-  return layout_.recompute == Recompute::selective && layout_.recompute_modules.empty() &&
-         op.attention_saved.count() > 0 && !is_flash(layout_.attention);
 }
 
 }  // namespace sim::lowering

@@ -16,13 +16,10 @@ class SavedTensors : StagePart {
   void keep_output(Frame& frame, std::size_t i, const Value& out);
   static bool holds_output(const Frame& frame, std::size_t i);
   static bool is_held(const Frame& frame, std::size_t i);
-  // For a forward pass under recomputation by modules: whether a module makes the input again;
-  // whether the operator keeps nothing, as it runs again.
+  // For a forward pass: whether a replay makes the input again.
   static bool input_comes_again(const Frame& frame, std::size_t i);
-  static bool states_come_again(const Frame& frame, std::size_t i);
   Value held_output(Frame& frame, std::size_t i, const Value& x);
   void free_saved(Saved& saved);
-  bool recomputes_attention(const ShardedOp& op) const;
 };
 
 }  // namespace sim::lowering

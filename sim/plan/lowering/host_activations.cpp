@@ -78,7 +78,7 @@ bool HostActivations::is_of_modules(const Frame& frame, std::size_t i) const {
 }
 
 // Tensors that only the operators of this layer hold, for their backward pass.
-std::vector<BufferId> HostActivations::kept_by(const Frame& frame, BufferId checkpoint) const {
+std::vector<BufferId> HostActivations::kept_by(const Frame& frame) const {
   std::map<std::uint32_t, int> held;
   std::vector<BufferId> wanted;
   const auto hold = [&](BufferId buffer, bool goes) {
@@ -92,10 +92,9 @@ std::vector<BufferId> HostActivations::kept_by(const Frame& frame, BufferId chec
     const Saved& saved = frame.saved[i];
     hold(saved.input, is_of_modules(frame, i));
     for (const BufferId buffer : {saved.extra, saved.output, saved.held.buffer,
-                                  saved.module_input.buffer, saved.weights, saved.keys})
+                                  saved.replay_input.buffer, saved.weights, saved.keys})
       hold(buffer, all);
   }
-  hold(checkpoint, all);
   std::erase_if(wanted, [&](BufferId buffer) {
     return tensors_.holders_of(buffer) != held.at(buffer.value);
   });
@@ -103,7 +102,7 @@ std::vector<BufferId> HostActivations::kept_by(const Frame& frame, BufferId chec
 }
 
 // All streams that may still work on what the layer keeps.
-void HostActivations::behind_forward(const Frame& frame, BufferId checkpoint) {
+void HostActivations::behind_forward(const Frame& frame) {
   if (kept_.empty()) return;
   send_pending();
   if (!goes(*frame.block)) return;
@@ -112,7 +111,7 @@ void HostActivations::behind_forward(const Frame& frame, BufferId checkpoint) {
   const auto at = static_cast<std::uint32_t>(frame.block - context_.blocks.data());
   pending_ = {.block = index_of(at, frame.label.microbatch),
               .label = frame.label,
-              .buffers = kept_by(frame, checkpoint)};
+              .buffers = kept_by(frame)};
 }
 
 void HostActivations::end_forward() {

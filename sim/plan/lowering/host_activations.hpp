@@ -14,8 +14,7 @@ class HostActivations : StagePart {
  public:
   explicit HostActivations(LoweringContext& context);
 
-  // `checkpoint`: the input of the block, where it runs again.
-  void behind_forward(const Frame& frame, BufferId checkpoint);
+  void behind_forward(const Frame& frame);
   void end_forward();
   // `block`: its index in the stage.
   void before_backward(std::uint32_t block, int microbatch);
@@ -38,7 +37,7 @@ class HostActivations : StagePart {
     std::vector<BufferId> buffers;
   };
   bool goes(const StageBlock& block) const;
-  std::vector<BufferId> kept_by(const Frame& frame, BufferId checkpoint) const;
+  std::vector<BufferId> kept_by(const Frame& frame) const;
   bool is_of_modules(const Frame& frame, std::size_t i) const;
   void send_pending();
   void bring(std::uint32_t block, int microbatch);

@@ -18,12 +18,7 @@ class StageBlockMaker {
     if (global == 0 && model_.input) add(*model_.input, -1).is_first = true;
     for (int layer = model_.first_layer[at]; layer < model_.first_layer[at + 1]; ++layer)
       add_layer(layer, layer - model_.first_layer[at]);
-    if (global == layout.chunks() - 1 && model_.output) {
-      StageBlock& block = add(*model_.output, -1);
-      block.is_output = true;
-      block.checkpoint =
-          layout.recompute == Recompute::full && model_.model->execution.recomputes_head;
-    }
+    if (global == layout.chunks() - 1 && model_.output) add(*model_.output, -1).is_output = true;
     chunk.blocks = static_cast<std::uint32_t>(made_.blocks.size()) - chunk.first_block;
   }
 
@@ -52,11 +47,9 @@ class StageBlockMaker {
   }
 
   void add_layer(int layer, int of_chunk) {
-    const Layout& layout = model_.layout;
     StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer);
-    block.checkpoint =
-        layout.recompute == Recompute::operators || layout.recomputes_layer(of_chunk);
-    block.is_first = layer == 0 && !model_.input;
+    block.is_first = layer == 0 && !model_.input;  // it has no input to keep
+    block.keeps_all = block.is_first || !recomputes(model_.layout, of_chunk);
   }
 
   const ShardedModel& model_;

@@ -25,6 +25,8 @@ RecordedStreams recorded_streams(const LoweringContext& context) {
   return context.layout.overlap_expert_exchange ? RecordedStreams::exchange : RecordedStreams::none;
 }
 
+const KeptSet keeps_all;
+
 }  // namespace
 
 StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& order, int stage)
@@ -35,7 +37,6 @@ StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& ord
       parts_{tools_},
       forward_{tools_, parts_},
       backward_{tools_, parts_, forward_},
-      recomputation_{tools_, forward_},
       messages_{context_, order},
       scales_{context_},
       host_{context_},
@@ -130,6 +131,8 @@ Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   made.label.chunk = chunk.global;
   made.label.microbatch = microbatch;
   made.pass = pass;
+  made.kept = block.keeps_all ? &keeps_all : &made.shape->kept;
+  made.keep = pass != Pass::forward || !made.kept->keeps_input_alone();
   return made;
 }
 
@@ -167,14 +170,9 @@ void StageLowering::lower_forward(const Slot& slot) {
     weights_.prefetch(at, +1);
     Frame made = frame(block, slot.microbatch, Pass::forward);
     weights_.wait_for_weights(block);
-    if (block.checkpoint && x.exists()) {
-      made.keep = false;
-      recomputation_.keep_input(block, slot.microbatch, x);
-    }
     x = forward_.forward_block(made, x);
-    if (!made.keep) recomputation_.keep_outputs(block, slot.microbatch);
     weights_.release_weights(block, true);
-    host_.behind_forward(made, recomputation_.checkpoint_of(block, slot.microbatch));
+    host_.behind_forward(made);
     if (scales_.ends_layers(chunk, i, +1))
       scales_.share_maxima(chunk, slot.microbatch, Pass::forward);
   }
@@ -188,19 +186,6 @@ void StageLowering::lower_forward(const Slot& slot) {
   }
 }
 
-// The loss is not recomputed: what stands before it is, behind its backward pass.
-Value StageLowering::backward_head(Frame& frame, int microbatch) {
-  std::size_t i = frame.shape->ops.size();
-  Value gradient;
-  if (frame.shape->ops[i - 1].op->kind == ModelOpKind::cross_entropy)
-    gradient = backward_.backward_op(frame, --i, gradient);
-  recomputation_.recompute_block(this->frame(*frame.block, microbatch, Pass::recompute),
-                                 microbatch);
-  while (i-- > 0)
-    gradient = backward_.backward_op(frame, i, gradient);
-  return gradient;
-}
-
 void StageLowering::lower_backward(const Slot& slot) {
   const Chunk& chunk = context_.chunk_of(slot);
   messages_.wait_for_messages();
@@ -212,14 +197,7 @@ void StageLowering::lower_backward(const Slot& slot) {
     weights_.wait_for_weights(block);
     host_.before_backward(at, slot.microbatch);
     Frame made = frame(block, slot.microbatch, Pass::backward);
-    if (block.checkpoint && block.is_output) {
-      gradient = backward_head(made, slot.microbatch);
-    } else {
-      if (block.checkpoint)
-        recomputation_.recompute_block(frame(block, slot.microbatch, Pass::recompute),
-                                       slot.microbatch);
-      gradient = backward_.backward_block(made, gradient);
-    }
+    gradient = backward_.backward_block(made, gradient);
     tools_.sums.add_held_gradients(made);
     tools_.reduction.reduce_held();
     weights_.release_weights(block, false);

@@ -7,7 +7,6 @@
 #include "sim/plan/block/block_backward.hpp"
 #include "sim/plan/block/block_forward.hpp"
 #include "sim/plan/block/merged_passes.hpp"
-#include "sim/plan/block/recomputation.hpp"
 #include "sim/plan/lowering/host_activations.hpp"
 #include "sim/plan/lowering/pipeline_messages.hpp"
 #include "sim/plan/lowering/scale_sharing.hpp"
@@ -43,7 +42,6 @@ class StageLowering {
   void lower_forward(const Slot& slot);
   void lower_backward(const Slot& slot);
   void lower_weight_backward(const Slot& slot);
-  Value backward_head(Frame& frame, int microbatch);
   Frame frame(const StageBlock& block, int microbatch, Pass pass);
 
   LoweringContext context_;
@@ -54,7 +52,6 @@ class StageLowering {
   OperatorParts parts_;
   BlockForward forward_;
   BlockBackward backward_;
-  Recomputation recomputation_;
   PipelineMessages messages_;
   ScaleSharing scales_;
   HostActivations host_;

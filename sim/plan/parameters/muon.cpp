@@ -4,7 +4,6 @@
 #include <array>
 
 #include "sim/plan/sharding/parts.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
 
 namespace sim::lowering {
 namespace {

@@ -3,7 +3,6 @@
 #include "sim/model/expert_bias.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/parts.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
 
 namespace sim {
 namespace {
@@ -34,6 +33,23 @@ Bytes unread_output(const Region& region, const Block& block, const ShardedOp& l
 }
 
 }  // namespace
+
+std::vector<std::int64_t> products_of(const Block& layer, std::size_t i,
+                                      const AttentionShape& attention) {
+  const ModelOp& op = layer.ops[i];
+  const std::int64_t queries = attention.heads * attention.head_dim;
+  const std::int64_t keys = attention.kv_heads * attention.head_dim;
+  const bool last = i + 1 == layer.ops.size();
+  if (op.split == TensorSplit::column && op.out_features == queries + 2 * keys && !last &&
+      layer.ops[i + 1].split == TensorSplit::inner &&
+      layer.ops[i + 1].kind != ModelOpKind::linear &&
+      layer.ops[i + 1].function != Function::swiglu && layer.ops[i + 1].function != Function::geglu)
+    return {queries, keys, keys};
+  const bool gated = !last && layer.ops[i + 1].kind == ModelOpKind::elementwise &&
+                     layer.ops[i + 1].in_features == 2 * layer.ops[i + 1].out_features;
+  if (gated) return {op.out_features / 2, op.out_features / 2};
+  return {op.out_features};
+}
 
 // Everything of the result is each product's own, but for that of all of a depth.
 std::vector<Kernel> products_apart(const Kernel& whole, Along along,
@@ -178,47 +194,49 @@ void cast_input_again(const Region& region, ShardedOp& to) {
   to.saved = to.input;
 }
 
-void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
-  if (region.layout->recompute != Recompute::operators) return;
-  const std::vector<double> shares = shares_run_again(block, *region.model, *region.layout);
-  if (keeps_tensors(region.model->execution, *region.layout)) {
-    const std::size_t end = operators_run_again(block, region.model->execution, *region.layout);
-    for (std::size_t i = 0; i < end; ++i)
-      sharded.ops[i].keeps_tensor = shares[i] == 0 && sharded.ops[i].forward.has_value();
-    return;
-  }
-  const std::vector<std::vector<std::int64_t>> again =
-      products_run_again(block, *region.model, *region.layout);
+namespace {
+
+// The outputs of all-to-alls and reduce-scatters are kept (torchtitan,
+// distributed/activation_checkpoint.py).
+double kept_of_exchange(const Layout& layout, const ShardedOp& op) {
   double kept = 0;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
+  if (op.experts && layout.expert_parallel > 1) {
+    const bool dispatch = op.op->kind == ModelOpKind::dispatch;
+    const ExpertExchange& exchange = *op.experts;
+    const bool fused = is_fused(layout.token_dispatcher);
+    const Bytes there = fused ? exchange.whole : exchange.came;
+    const Bytes back = fused ? op.output : exchange.sent;
+    kept += static_cast<double>((dispatch ? there : back).count());
+  }
+  if (op.op->kind == ModelOpKind::combine && layout.expert_tensor() > 1)
+    kept += static_cast<double>(op.output.count());
+  return kept;
+}
+
+}  // namespace
+
+void keep_outputs(const Region& region, const Block& block, ShardedBlock& sharded) {
+  const std::vector<KeptOutput>& outputs = sharded.kept.outputs;
+  if (outputs.empty() || keeps_tensors(region.model->execution, *region.layout)) return;
+  double kept = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     ShardedOp& op = sharded.ops[i];
     const bool linear = op.op->kind == ModelOpKind::linear;
-    // The outputs of all-to-alls and reduce-scatters are kept (torchtitan,
-    // distributed/activation_checkpoint.py).
-    if (op.experts && region.layout->expert_parallel > 1) {
-      const bool dispatch = op.op->kind == ModelOpKind::dispatch;
-      const ExpertExchange& exchange = *op.experts;
-      const bool fused = is_fused(region.layout->token_dispatcher);
-      const Bytes there = fused ? exchange.whole : exchange.came;
-      const Bytes back = fused ? op.output : exchange.sent;
-      kept += static_cast<double>((dispatch ? there : back).count());
-    }
-    if (op.op->kind == ModelOpKind::combine && region.layout->expert_tensor() > 1)
-      kept += static_cast<double>(op.output.count());
-    if (shares[i] >= 1 || !op.forward) continue;
-    op.keeps_whole_output = shares[i] == 0;
-    if (again[i].empty()) {
+    const KeptOutput& output = outputs[i];
+    kept += kept_of_exchange(*region.layout, op);
+    if (output.again >= 1 || !op.forward) continue;
+    if (output.products.empty()) {
       op.forward_again = {memory_kernel(OpKind::elementwise, region, *op.op, 0)};
     } else {
-      op.forward_again =
-          products_apart(*op.forward, Along::columns, again[i], op.op->out_features / op.products);
+      op.forward_again = products_apart(*op.forward, Along::columns, output.products,
+                                        op.op->out_features / op.products);
     }
     if (linear && ends_products(block, i)) {
       kept += static_cast<double>(unread_output(region, block, op).count());
       continue;
     }
-    const Bytes output = linear && op.op->split != TensorSplit::row ? op.whole_output : op.output;
-    kept += static_cast<double>((output + op.attention_saved).count()) * (1 - shares[i]);
+    const Bytes bytes = linear && op.op->split != TensorSplit::row ? op.whole_output : op.output;
+    kept += static_cast<double>((bytes + op.attention_saved).count()) * (1 - output.again);
   }
   sharded.kept_outputs = bytes_from(kept);
 }

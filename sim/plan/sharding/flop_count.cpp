@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/plan/sharding/kept_set.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 
 namespace sim {
@@ -13,7 +13,6 @@ namespace {
 struct BlockFlops {  // of one sequence
   double forward = 0;
   double backward = 0;
-  double attention = 0;  // the part of `forward` that is the attention core
 };
 
 // FLOPs for one sequence: the indexer's scores of all pairs, and attention of each query to the
@@ -73,7 +72,6 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
         static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) * (half ? 0.5 : 1.0);
     if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
-    flops.attention = flops.forward;
   }
   return flops;
 }
@@ -85,49 +83,20 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
     const BlockFlops flops = flops_of(model, block, op, layout, count, counted);
     sum.forward += flops.forward;
     sum.backward += flops.backward;
-    sum.attention += flops.attention;
   }
   return sum;
 }
 
-double run_again(const Model& model, const Block& layer, const Layout& layout, double tokens) {
-  const std::vector<double> shares = shares_run_again(layer, model, layout);
+// FLOPs for a sequence of what runs again.
+double run_again(const Model& model, const Block& block, const Layout& layout, AttentionCount count,
+                 const CountedTokens& counted) {
+  const KeptSet kept = kept_set(block, model, layout);
   double sum = 0;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const ModelOp& op = layer.ops[i];
-    if (op.kind == ModelOpKind::linear) sum += shares[i] * product_flops(op, tokens);
-  }
+  for (const Replay& replay : kept.replays)
+    for (const std::uint32_t op : replay.ops)
+      sum += kept.share_again(op) *
+             flops_of(model, block, block.ops[op], layout, count, counted).forward;
   return sum;
-}
-
-// FLOPs for a sequence of the product at which a full recomputation ends.
-double not_run_again(const Model& model, const Block& layer, const Layout& layout, double tokens) {
-  const std::size_t end = operators_run_again(layer, model.execution, layout);
-  if (end == layer.ops.size() || layer.ops[end].kind != ModelOpKind::linear) return 0;
-  return product_flops(layer.ops[end], tokens);
-}
-
-double modules_again(const Model& model, const Block& layer, const Layout& layout,
-                     AttentionCount count, const CountedTokens& counted) {
-  const RecomputedModules again = recomputed_modules(layer, layout);
-  double sum = 0;
-  for (const RecomputedModule& module : again.modules)
-    for (const std::uint32_t op : module.ops)
-      sum += flops_of(model, layer, layer.ops[op], layout, count, counted).forward;
-  return sum;
-}
-
-double recomputed(const Model& model, const Block& layer, const BlockFlops& flops,
-                  const Layout& layout, AttentionCount count, const CountedTokens& counted,
-                  int index_in_chunk) {
-  if (layout.recompute == Recompute::full) {
-    return layout.recomputes_layer(index_in_chunk)
-               ? flops.forward - not_run_again(model, layer, layout, counted.row)
-               : 0.0;
-  }
-  if (layout.recompute != Recompute::selective) return 0;
-  if (layout.recompute_modules.empty()) return is_flash(layout.attention) ? 0.0 : flops.attention;
-  return modules_again(model, layer, layout, count, counted);
 }
 
 Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
@@ -136,18 +105,18 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
   for (const Block* block : {&model.input, &model.output}) {
     const BlockFlops flops = flops_of(model, *block, layout, count, counted);
     sum += flops.forward + flops.backward;
+    if (with_recomputation) sum += run_again(model, *block, layout, count, counted);
   }
   std::size_t layer = 0;
   for (const int layers : layers_of_chunks(layout, model.layers.size())) {
     for (int i = 0; i < layers; ++i, ++layer) {
-      const BlockFlops flops = flops_of(model, model.layers[layer], layout, count, counted);
+      const Block& block = model.layers[layer];
+      const BlockFlops flops = flops_of(model, block, layout, count, counted);
       sum += flops.forward + flops.backward;
       // The first layer of a model without an input block has nothing to start again from.
       const bool restarts = layer > 0 || !model.input.ops.empty();
-      if (!with_recomputation || !restarts) continue;
-      sum += layout.recompute == Recompute::operators
-                 ? run_again(model, model.layers[layer], layout, counted.row)
-                 : recomputed(model, model.layers[layer], flops, layout, count, counted, i);
+      if (with_recomputation && restarts && recomputes(layout, i))
+        sum += run_again(model, block, layout, count, counted);
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};

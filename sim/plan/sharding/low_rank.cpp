@@ -5,7 +5,6 @@
 #include "sim/base/rounding.hpp"
 #include "sim/plan/sharding/adapter_tapes.hpp"
 #include "sim/plan/sharding/frozen_weights.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
 
 namespace sim {
 namespace {

@@ -483,11 +483,10 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   share_parameters(sharded);
   if (region.model->execution.chunks_logits) chunk_logits(region, sharded);
   fuse_activations(region, sharded);
+  sharded.kept = kept_set(block, *region.model, *region.layout);
   keep_outputs(region, block, sharded);
-  sharded.again = recomputed_modules(block, *region.layout);
-  for (std::size_t i = 0; i < sharded.again.input_from.size(); ++i)
-    if (sharded.again.input_from[i] != RecomputedModules::none)
-      cast_input_again(region, sharded.ops[i]);
+  for (std::size_t i = 0; i < sharded.ops.size(); ++i)
+    if (sharded.kept.makes_input_again(i)) cast_input_again(region, sharded.ops[i]);
   slice_products(region, block, sharded);
   for (ShardedOp& op : sharded.ops) {
     if (op.experts) shard_ways(region, op);

@@ -13,7 +13,7 @@
 #include "sim/layout/batch_loads.hpp"
 #include "sim/layout/layout.hpp"
 #include "sim/model/model.hpp"
-#include "sim/plan/sharding/recomputed_modules.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 #include "sim/plan/tape/tape.hpp"
 #include "sim/program/program.hpp"
 
@@ -152,8 +152,6 @@ struct ShardedOp {
   std::vector<Kernel> forward_again;
   // Execution::separate_products: in place of `forward`, `input_gradient` and `weight_gradient`.
   std::vector<Kernel> forward_apart, input_gradient_apart, weight_gradient_apart;
-  bool keeps_whole_output = false;     // nothing of it runs again, nor what sums it over the group
-  bool keeps_tensor = false;           // so, and its output is held (keeps_tensors())
   std::optional<Kernel> sum_products;  // Execution::separate_products: their input gradients
   std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
@@ -186,8 +184,8 @@ struct ShardedBlock {
   std::vector<ShardedOp> ops;
   Bytes output{};        // the tensor that the next block receives, in the sequence region
   Bytes whole_output{};  // of all tokens
-  Bytes kept_outputs{};  // Recompute::operators
-  RecomputedModules again;
+  KeptSet kept;
+  Bytes kept_outputs{};  // of the set, in one tensor
 };
 
 struct ShardedModel {
@@ -254,6 +252,10 @@ DType summed_gradient_dtype(const Model& model, const Layout& layout);
 
 // The layers of every chunk: as listed, or evenly. REQUIRES: the sum is right.
 std::vector<int> layers_of_chunks(const Layout& layout, std::size_t layers);
+
+// Output features of the products that torchtitan runs for a linear: one, or several.
+std::vector<std::int64_t> products_of(const Block& layer, std::size_t linear,
+                                      const AttentionShape& attention);
 
 std::int64_t padded_vocabulary(std::int64_t vocabulary, int tensor_parallel);
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sim/plan/plan.hpp"
-#include "sim/plan/sharding/selective_operators.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 #include "tests/catch.hpp"
 
 namespace sim::test {

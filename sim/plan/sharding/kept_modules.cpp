@@ -1,8 +1,22 @@
-#include "sim/plan/sharding/recomputed_modules.hpp"
-
-#include <algorithm>
+// Layout::recompute_modules: which operators of a layer run again in its backward pass, and what is
+// not kept for it, as Megatron-LM has it (at d98e8a64):
+//
+//  checkpoint      core_attn (core/transformer/attention.py, _checkpointed_attention_forward), mlp
+//                  (transformer_layer.py, _forward_mlp), moe and shared_experts (moe/moe_layer.py):
+//                  the module keeps its input, and all of it runs again before its backward pass.
+//  without output  layernorm (transformer_layer.py, input_layernorm and pre_mlp_layernorm), moe_act
+//                  (moe/experts.py, TEGroupedMLP) and mla_up_proj (multi_latent_attention.py,
+//                  qkv_up_proj_and_rope_apply): CheckpointWithoutOutput (tensor_parallel/random.py)
+//                  keeps the inputs. The output is freed when it has been read, and made again when
+//                  the gradient of a later tensor is there, the one that its hook stands at.
+//
+// Norms are kernels of their own, for layernorm, where Transformer Engine has not put them into the
+// linear behind: in layers with latent attention, and before experts (core/models/gpt/
+// gpt_layer_specs.py, get_gpt_layer_with_transformer_engine_submodules). Others are not run again.
 #include <optional>
 #include <string_view>
+
+#include "sim/plan/sharding/kept_set.hpp"
 
 namespace sim {
 namespace {
@@ -58,11 +72,11 @@ bool keeps_input(const ModelOp& op) {
 class ModuleFinder {
  public:
   ModuleFinder(const Block& block, const Layout& layout) : block_{block}, layout_{layout} {
-    found_.runs_in.assign(block.ops.size(), RecomputedModules::none);
-    found_.input_from = found_.runs_in;
+    found_.replay_of.assign(block.ops.size(), KeptSet::none);
+    found_.input_from = found_.replay_of;
   }
 
-  RecomputedModules find() {
+  KeptSet find() {
     checkpoint(RecomputeModule::core_attn, named(block_, {"attention"}));
     checkpoint(RecomputeModule::mlp, range(block_, "mlp_up", "mlp_down"));
     checkpoint(RecomputeModule::moe, ops_of_experts(block_));
@@ -73,9 +87,9 @@ class ModuleFinder {
               named(block_, {"query", "query_up", "key_value_up", "rotary"}), "attention", false);
     discard(RecomputeModule::moe_act, named(block_, {"expert_activation"}), "expert_down", true);
     norms();
-    std::stable_sort(found_.modules.begin(), found_.modules.end(),
+    std::stable_sort(found_.replays.begin(), found_.replays.end(),
                      [](const auto& a, const auto& b) { return a.ops.front() < b.ops.front(); });
-    for (std::size_t at = 0; at < found_.modules.size(); ++at)
+    for (std::size_t at = 0; at < found_.replays.size(); ++at)
       enter(static_cast<int>(at));
     return std::move(found_);
   }
@@ -84,13 +98,16 @@ class ModuleFinder {
   void checkpoint(RecomputeModule module, Ops ops) {
     if (ops.empty() || !layout_.recomputes(module)) return;
     const std::uint32_t last = ops.back();
-    found_.modules.push_back({module, std::move(ops), last, false, false});
+    found_.replays.push_back({.ops = std::move(ops), .before = last});
   }
 
   void discard(RecomputeModule module, Ops ops, std::string_view before, bool keeps_inside) {
     const auto reader = index_of(block_, before);
     if (ops.empty() || !reader || !layout_.recomputes(module)) return;
-    found_.modules.push_back({module, std::move(ops), *reader, true, keeps_inside});
+    found_.replays.push_back({.ops = std::move(ops),
+                              .before = *reader,
+                              .hands_out_output = true,
+                              .keeps_inside = keeps_inside});
   }
 
   // Hooks stand at the output of the attention, and at that of the MLP; in merged passes at what
@@ -107,11 +124,11 @@ class ModuleFinder {
   }
 
   void enter(int at) {
-    const RecomputedModule& module = found_.modules[static_cast<std::size_t>(at)];
-    for (const std::uint32_t op : module.ops)
-      found_.runs_in[op] = at;
-    if (!module.discards_output) return;
-    const auto made = static_cast<int>(module.ops.back());
+    const Replay& replay = found_.replays[static_cast<std::size_t>(at)];
+    for (const std::uint32_t op : replay.ops)
+      found_.replay_of[op] = at;
+    if (!replay.hands_out_output) return;
+    const auto made = static_cast<int>(replay.ops.back());
     for (int i = made + 1; i < static_cast<int>(block_.ops.size()); ++i)
       if (keeps_input(block_.ops[static_cast<std::size_t>(i)]) && producer(block_, i) == made)
         found_.input_from[static_cast<std::size_t>(i)] = at;
@@ -119,7 +136,7 @@ class ModuleFinder {
 
   const Block& block_;
   const Layout& layout_;
-  RecomputedModules found_;
+  KeptSet found_;
 };
 
 }  // namespace
@@ -143,8 +160,7 @@ bool has_module(const Block& block, RecomputeModule module) {
   return false;
 }
 
-RecomputedModules recomputed_modules(const Block& block, const Layout& layout) {
-  if (layout.recompute != Recompute::selective || layout.recompute_modules.empty()) return {};
+KeptSet keep_modules_inputs(const Block& block, const Layout& layout) {
   return ModuleFinder{block, layout}.find();
 }
 

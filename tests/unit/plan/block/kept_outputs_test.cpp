@@ -1,12 +1,11 @@
 // Recomputation by operators, as torchtitan's save list has it.
-#include "sim/plan/sharding/selective_operators.hpp"
-
 #include <map>
 #include <string>
 
 #include "sim/memory/arena.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/check_plan.hpp"
@@ -28,10 +27,18 @@ Layout by_operators(Layout layout) {
   return layout;
 }
 
-double share_of(const Block& layer, const std::vector<double>& shares, const std::string& name) {
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    if (layer.ops[i].name == name) return shares[i];
+// The share of the operator's forward pass that runs again.
+double share_of(const Block& layer, const KeptSet& kept, const std::string& name) {
+  for (std::size_t i = 0; i < layer.ops.size(); ++i)
+    if (layer.ops[i].name == name) return kept.share_again(i);
   throw std::out_of_range(name);
+}
+
+// How many operators of a layer run again under full recomputation.
+std::size_t run_again(const Model& model) {
+  Layout full;
+  full.recompute = Recompute::full;
+  return kept_set(model.layers[0], model, full).replays.front().ops.size();
 }
 
 }  // namespace
@@ -40,18 +47,18 @@ TEST_CASE("Every second product of a layer runs again, attention does not", "[pl
   const Model model = torchtitan_like();  // q, k, v, output, gate, up, down: k, output, up
   const Block& layer = model.layers[0];
   const Layout layout = by_operators(test::layout_for(1, 1, 1, 1));
-  const std::vector<double> shares = shares_run_again(layer, model, layout);
+  const KeptSet kept = kept_set(layer, model, layout);
   const auto keys = static_cast<double>(model.attention.kv_heads);
   const auto heads = static_cast<double>(model.attention.heads);
-  CHECK(share_of(layer, shares, "qkv") == keys / (heads + 2 * keys));
-  CHECK(share_of(layer, shares, "attention") == 0);
-  CHECK(share_of(layer, shares, "attention_projection") == 1);
-  CHECK(share_of(layer, shares, "mlp_up") == 0.5);
-  CHECK(share_of(layer, shares, "mlp_down") == 0);
-  CHECK(share_of(layer, shares, "activation") == 1);
+  CHECK(share_of(layer, kept, "qkv") == keys / (heads + 2 * keys));
+  CHECK(share_of(layer, kept, "attention") == 0);
+  CHECK(share_of(layer, kept, "attention_projection") == 1);
+  CHECK(share_of(layer, kept, "mlp_up") == 0.5);
+  CHECK(share_of(layer, kept, "mlp_down") == 0);
+  CHECK(share_of(layer, kept, "activation") == 1);
   // Sums over the group are kept.
   const Layout split = by_operators(test::layout_for(2, 1, 1, 1));
-  CHECK(share_of(layer, shares_run_again(layer, model, split), "attention_projection") == 0);
+  CHECK(share_of(layer, kept_set(layer, model, split), "attention_projection") == 0);
 }
 
 TEST_CASE("Products that a framework runs at once are kept or run again at once", "[plan]") {
@@ -59,7 +66,7 @@ TEST_CASE("Products that a framework runs at once are kept or run again at once"
   const Block& layer = model.layers[0];
   const Layout layout = by_operators(test::layout_for(1, 1, 1, 1));
   const auto share = [&](const Layout& of, const char* name) {
-    return share_of(layer, shares_run_again(layer, model, of), name);
+    return share_of(layer, kept_set(layer, model, of), name);
   };
   CHECK(keeps_tensors(model.execution, layout));
   CHECK(share(layout, "qkv") == 0);
@@ -70,7 +77,7 @@ TEST_CASE("Products that a framework runs at once are kept or run again at once"
   CHECK(share(by_operators(test::layout_for(2, 1, 1, 1)), "attention_projection") == 0);
   Model post = test::transformer(1);
   post.layers[0].ops.back().saved_elements = 1;
-  CHECK(shares_run_again(post.layers[0], post, layout)[layer.ops.size() - 2] == 1);
+  CHECK(kept_set(post.layers[0], post, layout).share_again(layer.ops.size() - 2) == 1);
   model.execution.separate_products = true;
   CHECK_FALSE(keeps_tensors(model.execution, layout));
 }
@@ -122,9 +129,9 @@ TEST_CASE("What runs again and what is kept lie between none and full", "[plan]"
 TEST_CASE("Full recomputation may end at the last tensor to keep", "[plan]") {
   Model model = test::transformer(1);
   const Block& layer = model.layers[0];
-  CHECK(operators_run_again(layer, model.execution, Layout{}) == layer.ops.size());
+  CHECK(run_again(model) == layer.ops.size());
   model.execution.stops_recomputation = true;
-  const std::size_t end = operators_run_again(layer, model.execution, Layout{});
+  const std::size_t end = run_again(model);
   REQUIRE(end < layer.ops.size());
   CHECK(layer.ops[end].name == "mlp_down");
 
@@ -163,8 +170,7 @@ TEST_CASE("A dropout behind the last product keeps its mask, so all of a layer r
   model.execution.stops_recomputation = true;
   for (ModelOp& op : model.layers[0].ops)
     if (op.kind == ModelOpKind::elementwise && op.residual_of >= 0) op.saved_fixed_bytes = 1;
-  CHECK(operators_run_again(model.layers[0], model.execution, Layout{}) ==
-        model.layers[0].ops.size());
+  CHECK(run_again(model) == model.layers[0].ops.size());
 }
 
 TEST_CASE("Beside a part that runs again a kept output costs a launch and no work", "[plan]") {
@@ -172,13 +178,15 @@ TEST_CASE("Beside a part that runs again a kept output costs a launch and no wor
   Layout layout = test::layout_for(1, 1, 1, 1);
   layout.recompute = Recompute::operators;
   const ShardedModel sharded = shard(model, layout);
-  for (const ShardedOp& op : sharded.blocks[sharded.of_layer[0]].ops) {
+  const ShardedBlock& layer = sharded.blocks[sharded.of_layer[0]];
+  for (std::size_t i = 0; i < layer.ops.size(); ++i) {
+    const ShardedOp& op = layer.ops[i];
     if (op.op->kind == ModelOpKind::attention) {
-      REQUIRE(op.keeps_whole_output);
+      REQUIRE(layer.kept.has_output_in_block(i));
       CHECK(op.forward_again.front().bytes == Bytes{});
     }
     if (op.op->name == "mlp_up") {
-      CHECK_FALSE(op.keeps_whole_output);
+      CHECK_FALSE(layer.kept.has_output_in_block(i));
       REQUIRE(op.forward_again.size() == 1);
       CHECK(op.forward_again.front().n * 2 == op.forward->n);
     }

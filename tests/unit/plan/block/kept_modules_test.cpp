@@ -1,6 +1,4 @@
 // Modules of a layer that run again (Layout::recompute_modules).
-#include "sim/plan/sharding/recomputed_modules.hpp"
-
 #include <cmath>
 #include <set>
 
