@@ -155,6 +155,9 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   refuse_unsaid_training(layout, target, refusals);
   if (layout.offload_delay)
     refusals.emplace_back("offload.delay: no framework's files have a key for it");
+  if (layout.mlp_tiles > 1)
+    refusals.push_back(
+        fmt::format("mlp_tiles {}: no key of the framework's files has it", layout.mlp_tiles));
   if (target == Target::deepspeed) return throw_refusals(scenario, target, refusals);
   if (target == Target::torchtitan) {
     if (layout.dtype_of_moment(1) != layout.moment_dtype)

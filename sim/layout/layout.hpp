@@ -363,6 +363,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   // selective: what runs again. Empty: the attention proper of unfused kernels.
   std::vector<RecomputeModule> recompute_modules;
+  int mlp_tiles = 1;  // pieces of the tokens in which the MLP of a layer runs
   AttentionKernel attention = AttentionKernel::flash;
   ContextExchange context_exchange = ContextExchange::ring;
 

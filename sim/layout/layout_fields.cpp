@@ -174,6 +174,10 @@ Fields batch_and_sharding() {
                 "selective: parts of a layer that run again: core_attn, mla_up_proj, mlp, moe, "
                 "moe_act, shared_experts, layernorm"),
        &Layout::recompute_modules, nullptr, nullptr, false},
+      {integer_key("mlp_tiles", {1, 4096}, "pieces", "1",
+                   "pieces of a sequence in which an MLP runs, each again before its backward "
+                   "pass (ALST's tiled MLP)"),
+       &Layout::mlp_tiles, nullptr, nullptr, false},
       {word_key<ContextExchange>("context_exchange", "ring",
                                  "how context-parallel ranks exchange keys and values"),
        &Layout::context_exchange},

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "sim/base/rounding.hpp"
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/trainers/experts_of_trainer.hpp"
 #include "sim/interop/trainers/trainer_job.hpp"
@@ -108,6 +109,8 @@ class TrainerReader {
     factory_sections();
     attention();
     packing();
+    first("tiled_mlp", {}, tiled_);
+    first("tiled_mlp_num_shards", {}, tiles_);
     judge_keys(root_, known_keys("trainer", "keys"), "", result_);
     leave_rest();
     const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
@@ -426,6 +429,20 @@ class TrainerReader {
           {"arguments", "not read, as if they did not change a step: " + names});
   }
 
+  // axolotl's MLPs in pieces: as many as the file says, else tokens over hidden features
+  // (monkeypatch/tiled_mlp/patch.py).
+  void tile(Imported& into) const {
+    if (!tiled_.value_or(false)) return;
+    const std::int64_t tokens = into.layout.sequence_length / into.layout.context_parallel;
+    if (tiles_)
+      into.layout.mlp_tiles = static_cast<int>(SettingProblems{root_}.size(tiles_, 1, 4096));
+    else if (into.shape.hidden > 0)
+      into.layout.mlp_tiles =
+          static_cast<int>(std::min<std::int64_t>(divide_up(tokens, into.shape.hidden), 4096));
+    else
+      tiled_.place->problem("tiled_mlp_num_shards is not there, nor the hidden size of the model");
+  }
+
   Imported deepspeed(const Text& file) {
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     yaml_.finish();
@@ -435,6 +452,7 @@ class TrainerReader {
             ? import_deepspeed(Document::parse(started_->deepspeed, yaml_.name(), Syntax::json),
                                nullptr, known)
             : import_deepspeed_file(file ? file : started_->deepspeed_file, folder_, known);
+    tile(job);
     if (adapt(job)) finish_import(yaml_, root_, job);
     std::erase_if(job.notes, [](const Note& note) { return note.key == "framework"; });
     if (job_.optimizer != OptimizerKind::adam || job_.states != StateFormat::plain)
@@ -467,6 +485,7 @@ class TrainerReader {
     MissingOptions missing{"accelerate"};
     scenario_of_trainer(job_, request_, missing, root_, result_);
     adapt(result_);
+    tile(result_);
     if (unfused_) result_.layout.attention = AttentionKernel::unfused;
     if (offloads_) result_.layout.offload_activations = OffloadTarget::cpu;
     if (!missing.any()) finish_import(yaml_, root_, result_);
@@ -482,6 +501,8 @@ class TrainerReader {
   Imported result_;
   std::optional<AccelerateJob> started_;  // by accelerate launch
   bool unfused_ = false, offloads_ = false;
+  Flag tiled_;
+  Whole tiles_;
 };
 
 }  // namespace

@@ -31,16 +31,23 @@ Value BlockBackward::backward_beside_shared(Frame& frame, Value gradient) {
 
 Value BlockBackward::backward_ops(Frame& frame, Value gradient, OpRange range) {
   for (std::size_t i = range.end; i-- > range.begin;) {
-    again_.run_before(frame, i);
-    const int from = frame.shape->ops[i].op->starts_from;
-    if (from < 0) {
-      gradient = backward_op(frame, i, gradient);
-      continue;
+    if (frame.replay == nullptr) again_.run_before(frame, i);
+    const Replay* own = frame.kept->replay_at(i);
+    const bool in_pieces = own != nullptr && own != frame.replay && own->pieces > 1;
+    const std::size_t first = in_pieces ? own->ops.front() : i;
+    const auto back = [&](const Value& from) {
+      return in_pieces ? backward_pieces(frame, *own, from) : backward_op(frame, i, from);
+    };
+    const int from = frame.shape->ops[first].op->starts_from;
+    if (from < 0 || frame.replay != nullptr) {
+      gradient = back(gradient);
+    } else {
+      // Here the branch ends: on with the gradient that went past it.
+      const Value past = std::exchange(branches_.gradient_past[first], {});
+      branches_.lent_gradient[static_cast<std::size_t>(from)] = back(gradient);
+      gradient = past;
     }
-    // Here the branch ends: on with the gradient that went past it.
-    const Value past = std::exchange(branches_.gradient_past[i], {});
-    branches_.lent_gradient[static_cast<std::size_t>(from)] = backward_op(frame, i, gradient);
-    gradient = past;
+    if (in_pieces) i = first;
   }
   return gradient;
 }

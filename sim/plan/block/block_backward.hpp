@@ -9,7 +9,11 @@ namespace sim::lowering {
 class BlockBackward : BlockPart {
  public:
   BlockBackward(BlockTools& tools, OperatorParts& parts, BlockForward& forward)
-      : BlockPart{tools}, parts_{parts}, linears_{tools, parts}, again_{tools, forward} {}
+      : BlockPart{tools},
+        parts_{parts},
+        linears_{tools, parts},
+        forward_{forward},
+        again_{tools, forward} {}
 
   Value backward_block(Frame& frame, Value gradient);
   Value backward_ops(Frame& frame, Value gradient, OpRange range);
@@ -24,6 +28,7 @@ class BlockBackward : BlockPart {
 
  private:
   Value backward_beside_shared(Frame& frame, Value gradient);
+  Value backward_pieces(Frame& frame, const Replay& replay, const Value& gradient);
   void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
   Value end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient);
@@ -31,6 +36,7 @@ class BlockBackward : BlockPart {
 
   OperatorParts& parts_;
   LinearBackward linears_;
+  BlockForward& forward_;
   Rematerialisation again_;
 };
 

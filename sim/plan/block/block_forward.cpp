@@ -36,8 +36,14 @@ Value BlockForward::forward_beside_shared(Frame& frame, Value x) {
 Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
   for (std::size_t i = range.begin; i < range.end; ++i) {
     if (!frame.runs(i)) return end_early(frame, i, x);
-    x = frame.replay != nullptr && frame.kept->starts(i) ? enter_replay(frame, i, x)
-                                                         : enter_branch(frame, i, x);
+    const Replay* own = frame.kept->replay_at(i);
+    const bool starts = frame.replay != nullptr && frame.replay == own && frame.kept->starts(i);
+    x = starts ? enter_replay(frame, i, x) : enter_branch(frame, i, x);
+    if (own != nullptr && own != frame.replay && own->pieces > 1) {
+      x = forward_pieces(frame, *own, x);
+      i = own->ops.back();
+      continue;
+    }
     x = forward_or_replay(frame, i, x);
     if (frame.replay != nullptr) free_kept_outputs(frame, i);
   }
@@ -48,10 +54,10 @@ Value BlockForward::forward_ops(Frame& frame, Value x, OpRange range) {
 // made again, too.
 Value BlockForward::forward_or_replay(Frame& frame, std::size_t i, const Value& x) {
   if (frame.replay != nullptr && frame.kept->holds_output(i)) return kept_.held_output(frame, i, x);
-  if (frame.replay != nullptr || !frame.kept->keeps_nothing(i)) return forward_op(frame, i, x);
+  if (frame.replay == frame.kept->replay_at(i)) return forward_op(frame, i, x);
   if (frame.kept->starts(i) && !SavedTensors::input_comes_again(frame, i)) {
     tensors_.retain(x.buffer);
-    frame.saved[i].replay_input = x;
+    frame.saved[i].replay_input = {x.buffer, x.bytes};  // it will be there: no need to wait
   }
   const bool keep = std::exchange(frame.keep, false);
   const Value out = forward_op(frame, i, x);
@@ -71,9 +77,8 @@ Value BlockForward::enter_replay(const Frame& frame, std::size_t i, const Value&
     SIM_CHECK(from >= 0, frame.shape->ops[i].op->name);
     branches_.past[static_cast<std::size_t>(from)] = x;
   }
-  Value kept = std::exchange(frame.saved[i].replay_input, {});
+  const Value kept = std::exchange(frame.saved[i].replay_input, {});
   SIM_CHECK(kept.exists(), frame.shape->ops[i].op->name);
-  kept.ready = OpId{none};  // its forward pass has read it: no need to wait again
   lend_input(frame, i, kept);
   return kept;
 }

@@ -20,6 +20,7 @@ class BlockForward : BlockPart {
   Value forward_beside_shared(Frame& frame, Value x);
   Value forward_or_replay(Frame& frame, std::size_t i, const Value& x);
   Value enter_replay(const Frame& frame, std::size_t i, const Value& x);
+  Value forward_pieces(Frame& frame, const Replay& replay, const Value& x);
   void keep_outputs(const Frame& frame);
   void free_kept_outputs(const Frame& frame, std::size_t i);
   Value enter_branch(const Frame& frame, std::size_t i, Value x);

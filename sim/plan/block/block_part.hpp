@@ -37,6 +37,9 @@ class BlockPart : protected StagePart {
         reduction_{tools.reduction},
         branches_{tools.branches} {}
 
+  // The frame of a piece of the micro-batch (pieces.cpp).
+  Frame piece_of(const Frame& frame, const Replay& replay, int piece) const;
+
   ParameterStore& store_;
   OpEmitter& emit_;
   SavedTensors& kept_;

@@ -34,6 +34,8 @@ struct Frame {  // a micro-batch in a block
   Pass pass = Pass::forward;
   const KeptSet* kept = nullptr;
   const Replay* replay = nullptr;  // that is under way (Pass::recompute)
+  int piece = 0, pieces = 1;       // of the micro-batch, one after the other (Replay::pieces)
+  bool is_last_piece() const { return piece + 1 == pieces; }
   bool keep = true;
   bool runs(std::size_t i) const { return replay == nullptr || replay->runs(i); }
   bool ends_in_adapter_of(std::size_t i) const {

@@ -19,9 +19,10 @@ namespace sim::lowering {
 // gradient of a parameter and adds the later ones with a kernel of its own. Where they are
 // converted the first one is added too.
 bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) const {
-  if (bucket.outside) return !is_first_microbatch(frame);
+  if (bucket.outside) return !is_first_microbatch(frame) || frame.piece > 0;
   if (sharing_.holds)
     return !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
+  if (runs_.adds_gradients && frame.piece > 0) return true;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
   return frame.label.microbatch > 0 || sharing_.converts;
 }

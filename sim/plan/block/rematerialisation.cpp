@@ -7,7 +7,7 @@ namespace sim::lowering {
 void Rematerialisation::run_before(Frame& backward, std::size_t i) {
   const std::vector<Replay>& replays = backward.kept->replays;
   for (std::size_t at = 0; at < replays.size(); ++at)
-    if (replays[at].before == i) run(backward, static_cast<int>(at));
+    if (replays[at].before == i && replays[at].pieces == 1) run(backward, static_cast<int>(at));
 }
 
 void Rematerialisation::run(Frame& backward, int at) {
@@ -68,7 +68,7 @@ void Rematerialisation::hand_out(const Frame& frame, int at, const Value& made) 
     if (kept.input_from[i] != at || (kept.keeps_nothing(i) && !starts)) continue;
     tensors_.retain(made.buffer);
     if (starts)
-      frame.saved[i].replay_input = made;
+      frame.saved[i].replay_input = {made.buffer, made.bytes};
     else
       frame.saved[i].input = made.buffer;
   }

@@ -49,7 +49,7 @@ class StageBlockMaker {
   void add_layer(int layer, int of_chunk) {
     StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer);
     block.is_first = layer == 0 && !model_.input;  // it has no input to keep
-    block.keeps_all = block.is_first || !recomputes(model_.layout, of_chunk);
+    block.left_out = block.is_first || !recomputes(model_.layout, of_chunk);
   }
 
   const ShardedModel& model_;

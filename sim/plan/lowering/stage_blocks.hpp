@@ -17,7 +17,7 @@ struct StageBlock {
   int chunk = 0;                             // of this rank
   std::uint32_t first_op = 0;                // of all operators of the stage
   std::uint32_t first_saved = 0;             // in the saved states of a micro-batch of its chunk
-  bool keeps_all = false;                    // whatever the kept set of its shape says
+  bool left_out = false;                     // of recomputation
   bool is_first = false, is_output = false;  // of the model
 };
 struct Chunk {

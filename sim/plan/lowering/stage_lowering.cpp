@@ -25,8 +25,6 @@ RecordedStreams recorded_streams(const LoweringContext& context) {
   return context.layout.overlap_expert_exchange ? RecordedStreams::exchange : RecordedStreams::none;
 }
 
-const KeptSet keeps_all;
-
 }  // namespace
 
 StageLowering::StageLowering(const ShardedModel& model, const PipelineOrder& order, int stage)
@@ -131,7 +129,7 @@ Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   made.label.chunk = chunk.global;
   made.label.microbatch = microbatch;
   made.pass = pass;
-  made.kept = block.keeps_all ? &keeps_all : &made.shape->kept;
+  made.kept = block.left_out ? &made.shape->kept_left_out : &made.shape->kept;
   made.keep = pass != Pass::forward || !made.kept->keeps_input_alone();
   return made;
 }

@@ -12,7 +12,7 @@
 namespace sim::lowering {
 
 void GradientReduction::gradient_ready(const Frame& frame, std::size_t i) {
-  if (!synchronises()) return;
+  if (!synchronises() || !frame.is_last_piece()) return;
   const Parameters& parameters = store_.parameters[site(frame, i)];
   if (parameters.table.elements > 0) gradient_written(parameters.table.bucket);
   if (parameters.own.elements > 0) gradient_written(parameters.own.bucket);

@@ -89,8 +89,8 @@ BlockFlops flops_of(const Model& model, const Block& block, const Layout& layout
 
 // FLOPs for a sequence of what runs again.
 double run_again(const Model& model, const Block& block, const Layout& layout, AttentionCount count,
-                 const CountedTokens& counted) {
-  const KeptSet kept = kept_set(block, model, layout);
+                 const CountedTokens& counted, bool recomputed = true) {
+  const KeptSet kept = kept_set(block, model, layout, recomputed);
   double sum = 0;
   for (const Replay& replay : kept.replays)
     for (const std::uint32_t op : replay.ops)
@@ -115,8 +115,8 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
       sum += flops.forward + flops.backward;
       // The first layer of a model without an input block has nothing to start again from.
       const bool restarts = layer > 0 || !model.input.ops.empty();
-      if (with_recomputation && restarts && recomputes(layout, i))
-        sum += run_again(model, block, layout, count, counted);
+      if (with_recomputation)
+        sum += run_again(model, block, layout, count, counted, restarts && recomputes(layout, i));
     }
   }
   return Flops{sum * static_cast<double>(layout.global_batch)};

@@ -78,7 +78,7 @@ class ModuleFinder {
 
   KeptSet find() {
     checkpoint(RecomputeModule::core_attn, named(block_, {"attention"}));
-    checkpoint(RecomputeModule::mlp, range(block_, "mlp_up", "mlp_down"));
+    checkpoint(RecomputeModule::mlp, mlp_of(block_));
     checkpoint(RecomputeModule::moe, ops_of_experts(block_));
     checkpoint(RecomputeModule::shared_experts,
                range(block_, "shared_expert_up", "shared_expert_down"));
@@ -158,6 +158,24 @@ bool has_module(const Block& block, RecomputeModule module) {
       return index_of(block, "input_norm").has_value();
   }
   return false;
+}
+
+// Bekman et al. 2025, arXiv:2506.13996 (Arctic Long Sequence Training), section 3.1.3; DeepSpeed at
+// 016d2f70, runtime/sequence_parallel/ulysses_sp.py, TiledMLP: "the forward occurs twice each
+// iteration. And if you're using activation checkpointing it then occurs" three times.
+void run_mlp_in_pieces(const Block& block, const Layout& layout, KeptSet& kept) {
+  std::vector<std::uint32_t> ops = mlp_of(block);
+  if (ops.empty()) return;
+  kept.replay_of.resize(block.ops.size(), KeptSet::none);
+  kept.input_from.resize(block.ops.size(), KeptSet::none);
+  for (const std::uint32_t op : ops)
+    kept.replay_of[op] = static_cast<int>(kept.replays.size());
+  const std::uint32_t last = ops.back();
+  kept.replays.push_back({.ops = std::move(ops), .before = last, .pieces = layout.mlp_tiles});
+}
+
+std::vector<std::uint32_t> mlp_of(const Block& block) {
+  return range(block, "mlp_up", "mlp_down");
 }
 
 KeptSet keep_modules_inputs(const Block& block, const Layout& layout) {

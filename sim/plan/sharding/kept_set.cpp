@@ -39,6 +39,8 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
   while (end > 0 && keeps_nothing(layer.ops[end - 1]))
     --end;
   if (end == 0) return all;
+  // What is kept of an MLP in pieces is packed when all of them have run.
+  if (layout.mlp_tiles > 1 && !mlp_of(layer).empty() && mlp_of(layer).back() + 1 == end) return end;
   const ModelOp& last = layer.ops[end - 1];
   const bool keeps_input = last.kind == ModelOpKind::linear && last.split != TensorSplit::column &&
                            last.experts == 0 && last.products == 1 && last.starts_from < 0 &&
@@ -51,7 +53,8 @@ std::size_t operators_run_again(const Block& layer, const Execution& execution,
 bool ends_in_adapter(const Block& layer, std::size_t end, const Execution& execution,
                      const Layout& layout) {
   return execution.stops_recomputation && end > 0 && end < layer.ops.size() &&
-         !layout.lora_magnitudes && has_adapter(layer, layer.ops[end - 1], layout);
+         !layout.lora_magnitudes && layout.mlp_tiles == 1 &&
+         has_adapter(layer, layer.ops[end - 1], layout);
 }
 
 // Selective recomputation (Korthikanti et al. 2022, section 5): the attention core of an unfused
@@ -67,6 +70,29 @@ KeptSet keep_all_but_cores(const Block& block, const Layout& layout) {
     kept.replays.push_back({.ops = {i}, .before = i, .keeps_inside = true, .makes_core = true});
   }
   return kept;
+}
+
+KeptSet by_recomputation(const Block& block, const Model& model, const Layout& layout) {
+  const bool layer = is_layer(block, model);
+  const bool head = &block == &model.output && model.execution.recomputes_head;
+  switch (layout.recompute) {
+    case Recompute::none:
+      break;
+    case Recompute::full:
+      if (!block.ops.empty() && (layer || head)) return keep_input(block, model, layout);
+      break;
+    case Recompute::operators:
+      if (!block.ops.empty() && layer) {
+        KeptSet kept = keep_input(block, model, layout);
+        kept.outputs = listed_outputs(block, model, layout, kept.replays.front().ops.size());
+        return kept;
+      }
+      break;
+    case Recompute::selective:
+      return layout.recompute_modules.empty() ? keep_all_but_cores(block, layout)
+                                              : keep_modules_inputs(block, layout);
+  }
+  return {};
 }
 
 }  // namespace
@@ -90,27 +116,11 @@ KeptSet keep_input(const Block& block, const Model& model, const Layout& layout)
   return kept;
 }
 
-KeptSet kept_set(const Block& block, const Model& model, const Layout& layout) {
-  const bool layer = is_layer(block, model);
-  const bool head = &block == &model.output && model.execution.recomputes_head;
-  switch (layout.recompute) {
-    case Recompute::none:
-      break;
-    case Recompute::full:
-      if (!block.ops.empty() && (layer || head)) return keep_input(block, model, layout);
-      break;
-    case Recompute::operators:
-      if (!block.ops.empty() && layer) {
-        KeptSet kept = keep_input(block, model, layout);
-        kept.outputs = listed_outputs(block, model, layout, kept.replays.front().ops.size());
-        return kept;
-      }
-      break;
-    case Recompute::selective:
-      return layout.recompute_modules.empty() ? keep_all_but_cores(block, layout)
-                                              : keep_modules_inputs(block, layout);
-  }
-  return {};
+KeptSet kept_set(const Block& block, const Model& model, const Layout& layout, bool recomputes) {
+  KeptSet kept;
+  if (recomputes) kept = by_recomputation(block, model, layout);
+  if (layout.mlp_tiles > 1 && is_layer(block, model)) run_mlp_in_pieces(block, layout, kept);
+  return kept;
 }
 
 }  // namespace sim

@@ -22,6 +22,9 @@ struct Replay {
   // One operator, which keeps the same as without recomputation and runs again from that. Else the
   // operators keep nothing, and the inputs that come from outside are kept.
   bool keeps_inside = false;
+  // Slices of the tokens in which the operators run. Then they run again slice by slice, each in
+  // front of its own backward pass (block/pieces.cpp).
+  int pieces = 1;
   bool makes_core = false;  // not the output: what attention keeps beside its input
   // The last operator is a linear whose adapter ends in front of its second product, for which all
   // that is kept is there (Hugging Face PEFT, tuners/lora/layer.py, Linear.forward: the linear,
@@ -45,7 +48,7 @@ struct KeptSet {
   static constexpr int none = -1;
   std::vector<Replay> replays;
   // By operator; empty without replays. The replay for which the operator keeps nothing, or in
-  // which it runs again; the replay that makes its input again.
+  // which it runs again, the innermost one; the replay that makes its input again.
   std::vector<int> replay_of, input_from;
   std::vector<KeptOutput> outputs;  // Recompute::operators, by operator; else empty
 
@@ -55,8 +58,10 @@ struct KeptSet {
     return !replays.empty() && replay_of[i] != none && !of(i).keeps_inside;
   }
   bool starts(std::size_t i) const {
-    return keeps_nothing(i) && (i == 0 || replay_of[i - 1] != replay_of[i]);
+    return keeps_nothing(i) && (i == 0 || (replay_of[i - 1] != replay_of[i] && !of(i).runs(i - 1)));
   }
+  // The replay of operator i, if it keeps nothing for that; else null.
+  const Replay* replay_at(std::size_t i) const { return keeps_nothing(i) ? &of(i) : nullptr; }
   bool makes_input_again(std::size_t i) const { return !replays.empty() && input_from[i] != none; }
   bool makes_core_again(std::size_t i) const {
     return !replays.empty() && replay_of[i] != none && of(i).makes_core;
@@ -73,10 +78,11 @@ struct KeptSet {
   const Replay& of(std::size_t i) const { return replays[static_cast<std::size_t>(replay_of[i])]; }
 };
 
-// `block` is one of `model`'s.
-KeptSet kept_set(const Block& block, const Model& model, const Layout& layout);
+// `block` is one of `model`'s. `recomputes`: false for a layer that recomputation leaves out.
+KeptSet kept_set(const Block& block, const Model& model, const Layout& layout,
+                 bool recomputes = true);
 
-// Whether the layer at `index` of its chunk keeps that set, and not all.
+// Whether recomputation reaches the layer at `index` of its chunk.
 inline bool recomputes(const Layout& layout, int index) {
   return layout.recompute != Recompute::full || layout.recomputes_layer(index);
 }
@@ -92,6 +98,10 @@ std::vector<KeptOutput> listed_outputs(const Block& layer, const Model& model, c
                                        std::size_t end);
 // kept_modules.cpp: Layout::recompute_modules.
 KeptSet keep_modules_inputs(const Block& block, const Layout& layout);
+// The same file: Layout::mlp_tiles, beside what else runs again.
+void run_mlp_in_pieces(const Block& block, const Layout& layout, KeptSet& kept);
+// Its operators; none: the block has none, or experts in its place.
+std::vector<std::uint32_t> mlp_of(const Block& block);
 
 // Whether recomputation by operators keeps outputs as tensors of their own.
 bool keeps_tensors(const Execution& execution, const Layout& layout);

@@ -1,5 +1,5 @@
 // All blocks of a model, as one rank runs them. Where micro-batches differ by the lengths of their
-// sequences, those of each kind.
+// sequences, those of each kind. Pieces of a micro-batch are a kind of their own.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -113,6 +113,15 @@ void shard_kinds(const Region& region, const std::vector<MicroBatchLoad>& batche
   }
 }
 
+// Blocks for a piece of a micro-batch (Layout::mlp_tiles), the last kind.
+void shard_pieces(const Region& region, ShardedModel& sharded) {
+  const std::int64_t tokens = region.row / region.layout->mlp_tiles;
+  ShardedModel more;
+  KindSharding{region_of(region, {tokens, static_cast<double>(tokens)}), more}.add_blocks();
+  sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
+  sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
+}
+
 }  // namespace
 
 ShardedModel shard(const Model& given, const Layout& layout,
@@ -137,6 +146,7 @@ ShardedModel shard(const Model& given, const Layout& layout,
     KindSharding{region, sharded}.add_blocks();
   else
     shard_kinds(region, batches, sharded);
+  if (layout.mlp_tiles > 1) shard_pieces(region, sharded);
   sharded.first_layer.push_back(0);
   for (const int count : layers_of_chunks(layout, model.layers.size())) {
     sharded.first_layer.push_back(sharded.first_layer.back() + count);

@@ -484,6 +484,7 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   if (region.model->execution.chunks_logits) chunk_logits(region, sharded);
   fuse_activations(region, sharded);
   sharded.kept = kept_set(block, *region.model, *region.layout);
+  sharded.kept_left_out = kept_set(block, *region.model, *region.layout, false);
   keep_outputs(region, block, sharded);
   for (std::size_t i = 0; i < sharded.ops.size(); ++i)
     if (sharded.kept.makes_input_again(i)) cast_input_again(region, sharded.ops[i]);

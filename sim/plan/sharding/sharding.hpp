@@ -182,10 +182,10 @@ struct ShardedOp {
 struct ShardedBlock {
   const Block* block = nullptr;
   std::vector<ShardedOp> ops;
-  Bytes output{};        // the tensor that the next block receives, in the sequence region
-  Bytes whole_output{};  // of all tokens
-  KeptSet kept;
-  Bytes kept_outputs{};  // of the set, in one tensor
+  Bytes output{};               // the tensor that the next block receives, in the sequence region
+  Bytes whole_output{};         // of all tokens
+  KeptSet kept, kept_left_out;  // in layers that recomputation leaves out
+  Bytes kept_outputs{};         // of the set, in one tensor
 };
 
 struct ShardedModel {

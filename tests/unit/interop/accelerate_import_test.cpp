@@ -250,6 +250,19 @@ fsdp_config:
   CHECK(notes(axolotl, "model"));
   CHECK(notes(axolotl, "arguments"));
 
+  // MLPs in pieces: as many as are said, else tokens over hidden features.
+  for (const auto& [more, tiles] :
+       {std::pair{"", 1}, std::pair{"tiled_mlp: true\n", 2}, std::pair{"tiled_mlp: false\n", 1},
+        std::pair{"tiled_mlp: true\ntiled_mlp_num_shards: 8\n", 8}}) {
+    const Imported tiled = import(std::string{"base_model: some/llama\nsequence_len: 8192\n"
+                                              "micro_batch_size: 2\n"
+                                              "gradient_accumulation_steps: 1\n"
+                                              "bf16: auto\nfsdp: [full_shard, auto_wrap]\n"} +
+                                      more,
+                                  known);
+    CHECK(tiled.layout.mlp_tiles == tiles);
+  }
+
   const Imported trl = import(R"(model_name_or_path: some/model
 torch_dtype: bfloat16
 per_device_train_batch_size: 1
