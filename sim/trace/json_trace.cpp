@@ -157,7 +157,8 @@ class JsonTraceReader {
       if (!known) file_.groups.push_back(told);
     }
     for (TracedGroup& group : file_.groups) {
-      if (group.size == 0) group.size = static_cast<int>(group.ranks.size());
+      // A message names a group of one beside the ranks of the communicator.
+      if (!group.ranks.empty()) group.size = static_cast<int>(group.ranks.size());
       if (group.ranks.empty() && group.size > 0 && group.size == file_.world_size)
         for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(group.size); ++rank)
           group.ranks.push_back({rank});

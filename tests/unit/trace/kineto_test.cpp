@@ -158,6 +158,21 @@ TEST_CASE("the head of a trace: device, versions, groups in full", "[trace]") {
   CHECK(run.groups[1].name == "5");
 }
 
+TEST_CASE("a message that names a group of one is of the communicator", "[trace]") {
+  const TracedRun run = read(
+      trace_of(all_reduce(1, 10, 5) +
+                   device_event("ncclDevKernel_SendRecv", 20, 5,
+                                R"("correlation":2,"Collective name":"send","In msg nelems":8,)"
+                                R"("Group size":1,"dtype":"Float","Process Group Name":"0",)"
+                                R"("Process Group Description":"default_pg")"),
+               R"("distributedInfo":{"rank":0,"world_size":2,"pg_config":[{"pg_name":"0",)"
+               R"("pg_desc":"default_pg","pg_size":2,"ranks":[0,1]}]},)"));
+  REQUIRE(run.groups.size() == 1);
+  CHECK(run.groups[0].size == 2);
+  CHECK(run.ranks[0].calls[0].group == run.ranks[0].calls[1].group);
+  CHECK(run.ranks[0].device[1].kind == OpKind::send);
+}
+
 TEST_CASE("absolute times and times out of order are exact", "[trace]") {
   const TracedRun run = read(
       R"([{"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":1790857026123456.789,"dur":1.001},)"
