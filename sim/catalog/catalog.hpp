@@ -22,6 +22,11 @@ const Key& require_key(std::string_view path);
 // those whose path contains it. Empty: all.
 std::vector<Key> matching_keys(std::string_view pattern);
 
+// JSON Schema, draft 2020-12, of a scenario file, for editors: what key_catalog() says, and no key
+// beside. What keys must have to go with each other it does not know. The sections `search` and
+// `sweep` may have any keys.
+std::string scenario_schema();
+
 // keys_text() is for `stepcast keys`.
 std::string keys_text(const std::vector<Key>& keys);
 std::string keys_json(const std::vector<Key>& keys);

@@ -11,9 +11,14 @@ namespace {
 struct KeysRequest {
   std::string pattern;
   OutputFormat format = OutputFormat::table;
+  bool schema = false;
 };
 
 ExitCode print_keys(const KeysRequest& request) {
+  if (request.schema) {
+    print_result(scenario_schema());
+    return ExitCode::done;
+  }
   const std::vector<Key> keys = matching_keys(request.pattern);
   if (keys.empty()) static_cast<void>(require_key(request.pattern));  // the nearest names
   print_result(in_format(request.format, keys, keys_text, keys_json, keys_csv, keys_markdown));
@@ -29,7 +34,11 @@ Command keys_command() {
           .options = {{.name = "PATTERN",
                        .into = &request->pattern,
                        .help = "only keys whose path contains it; with *, those that it matches"},
-                      output_option(request->format)},
+                      output_option(request->format),
+                      {.name = "--schema",
+                       .into = &request->schema,
+                       .help = "all of them as JSON Schema, for editors",
+                       .excludes = {"PATTERN", "--output"}}},
           .footer = "Example: stepcast keys 'layout.*parallel'",
           .run = [request] { return print_keys(*request); }};
 }
