@@ -65,7 +65,8 @@ TEST_CASE("an MLP in pieces multiplies as the whole one, and once more", "[plan]
   CHECK(added_hardware_flops(model, tiled) == Approx(flops_of_mlps(model, plain)));
   CHECK(plan.model_flops.count() == make_plan(model, plain).model_flops.count());
   // Forward, again and back, four times each.
-  const int layers = static_cast<int>(model.layers.size()) * plain.micro_batches();
+  const int layers =
+      static_cast<int>(model.layers.size()) * static_cast<int>(plain.micro_batches());
   const Program& program = plan.programs[0];
   CHECK(count(program, "mlp_up", Pass::forward) == 4 * layers);
   CHECK(count(program, "mlp_up", Pass::recompute) == 4 * layers);
@@ -110,7 +111,7 @@ TEST_CASE("under full recomputation the MLP's forward pass runs three times", "[
     const Program program = test::checked_plan(model, of).programs[0];
     return count(program, "mlp_down", Pass::forward) + count(program, "mlp_down", Pass::recompute);
   };
-  const int each = static_cast<int>(model.layers.size()) * layout.micro_batches();
+  const int each = static_cast<int>(model.layers.size()) * static_cast<int>(layout.micro_batches());
   CHECK(runs(layout) == (model.execution.stops_recomputation ? 1 : 2) * each);
   CHECK(runs(with_tiles(layout, 4)) == 3 * 4 * each);
   layout.recompute_every = 2;  // the others run their MLP twice
