@@ -76,14 +76,41 @@ class TrackReader {
     rank_.calls.push_back(call);
   }
 
-  // A record tells the role of a group, not its members.
+  // A record tells the role of a group.
   std::int32_t group_of(GroupRole role) {
     const std::string name{word(role)};
-    const auto known = std::find_if(file_.groups.begin(), file_.groups.end(),
-                                    [&](const TracedGroup& group) { return group.name == name; });
+    std::vector<RankId> ranks = members_of(role);
+    const auto known = std::find_if(
+        file_.groups.begin(), file_.groups.end(),
+        [&](const TracedGroup& group) { return group.name == name && group.ranks == ranks; });
     const auto number = static_cast<std::int32_t>(known - file_.groups.begin());
-    if (known == file_.groups.end()) file_.groups.push_back({name, name});
+    if (known == file_.groups.end()) {
+      const int size = static_cast<int>(ranks.size());
+      file_.groups.push_back({name, name, size, std::move(ranks)});
+    }
     return number;
+  }
+
+  // The members follow from the places of ranks, where every rank has a track. Those that share
+  // experts, and of copies that are sharded, do not: empty.
+  std::vector<RankId> members_of(GroupRole role) const {
+    if (record_.tracks.size() != static_cast<std::size_t>(record_.world_size)) return {};
+    const bool known = role == GroupRole::tensor || role == GroupRole::context ||
+                       role == GroupRole::data || role == GroupRole::world;
+    if (!known) return {};
+    std::vector<RankId> members;
+    for (const RecordedTrack& other : record_.tracks)
+      if (shares(role, other.at)) members.push_back(other.rank);
+    return members;
+  }
+
+  bool shares(GroupRole role, const RankCoordinates& other) const {
+    const RankCoordinates& own = track_.at;
+    if (role == GroupRole::world) return true;
+    if (other.pipeline != own.pipeline) return false;
+    if (role == GroupRole::tensor) return other.data == own.data && other.context == own.context;
+    if (other.tensor != own.tensor) return false;
+    return role == GroupRole::data || other.data == own.data;
   }
 
   std::int32_t product_of(const Kernel& kernel) {
@@ -112,9 +139,10 @@ class TrackReader {
   std::map<std::uint32_t, std::int32_t> works_;
 };
 
-// Sizes of groups: those of the record's sums, where all of a role have one.
+// Sizes of groups whose members are not known: those of the record's sums, where all of a role have one.
 void tell_sizes(const Record& record, TraceFile& file) {
   for (TracedGroup& group : file.groups) {
+    if (!group.ranks.empty()) continue;
     std::set<int> sizes;
     for (const CollectiveSummary& sum : record.collectives)
       if (word(sum.group) == group.name) sizes.insert(sum.ranks);
