@@ -139,7 +139,8 @@ class TrackReader {
   std::map<std::uint32_t, std::int32_t> works_;
 };
 
-// Sizes of groups whose members are not known: those of the record's sums, where all of a role have one.
+// Sizes of groups whose members are not known: those of the record's sums, where all of a role have
+// one.
 void tell_sizes(const Record& record, TraceFile& file) {
   for (TracedGroup& group : file.groups) {
     if (!group.ranks.empty()) continue;

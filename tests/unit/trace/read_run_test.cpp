@@ -205,7 +205,7 @@ TEST_CASE("a record knows what ran", "[trace]") {
   CHECK(rank.rank == RankId{1});
   REQUIRE(rank.device.size() == 2);
   CHECK(rank.device[0].begin == TimePoint{});  // when the rank arrived
-  REQUIRE(rank.steps.size() == 1);  // the whole record
+  REQUIRE(rank.steps.size() == 1);             // the whole record
   CHECK(rank.steps[0].begin == TimePoint{});
   CHECK(rank.device[0].time() == Duration{5us});
   CHECK(rank.device[0].planned == 0);
