@@ -65,14 +65,17 @@ int number_of(const StepMark& step) {
   return number;
 }
 
-Chosen choose(const RunRank& rank, std::optional<int> wanted, const std::string& name) {
+// `profiled`: by PyTorch, whose marks are on the host; traces of ours are of one step.
+Chosen choose(const RunRank& rank, bool profiled, std::optional<int> wanted,
+              const std::string& name) {
   Chosen chosen;
-  if (rank.steps.empty()) {
+  const std::vector<StepMark> marked = profiled ? rank.steps : std::vector<StepMark>{};
+  if (marked.empty()) {
     if (wanted) throw InputError{SourcePosition{name, 0, 0}, "the trace marks no steps"};
     chosen.kernels = rank.device;
   }
   std::string numbers;
-  for (const StepMark& step : rank.steps) {
+  for (const StepMark& step : marked) {
     const int number = number_of(step);
     numbers += fmt::format("{}{}", numbers.empty() ? "" : ", ", number);
     if (wanted && number != *wanted) continue;
@@ -95,7 +98,7 @@ std::vector<TracedRank> ranks_of(const TracedRun& run, std::optional<int> wanted
   std::vector<TracedRank> ranks;
   const bool profiled = run.maker == "PyTorch profiler";
   for (const RunRank& rank : run.ranks) {
-    const Chosen chosen = choose(rank, wanted, name);
+    const Chosen chosen = choose(rank, profiled, wanted, name);
     TracedRank made;
     made.rank = rank.rank_told ? rank.rank : RankId{static_cast<std::uint32_t>(place)};
     const TimePoint first = profiled ? chosen.kernels.front().begin : TimePoint{};

@@ -432,10 +432,11 @@ class TrainerReader {
   // axolotl's MLPs in pieces: as many as the file says, else tokens over hidden features
   // (monkeypatch/tiled_mlp/patch.py).
   void tile(Imported& into) const {
+    const std::int64_t given = tiles_ ? SettingProblems{root_}.size(tiles_, 1, 4096) : 0;
     if (!tiled_.value_or(false)) return;
     const std::int64_t tokens = into.layout.sequence_length / into.layout.context_parallel;
     if (tiles_)
-      into.layout.mlp_tiles = static_cast<int>(SettingProblems{root_}.size(tiles_, 1, 4096));
+      into.layout.mlp_tiles = static_cast<int>(given);
     else if (into.shape.hidden > 0)
       into.layout.mlp_tiles =
           static_cast<int>(std::min<std::int64_t>(divide_up(tokens, into.shape.hidden), 4096));

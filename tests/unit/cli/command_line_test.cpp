@@ -124,7 +124,7 @@ TEST_CASE("mistakes in values name the option and what is allowed", "[cli]") {
     return refused({"copy", "a", option, value});
   };
   CHECK(error("--output", "xml") ==
-        mistake("tool copy", "--output: 'xml' is none of table, json, csv, md"));
+        mistake("tool copy", "--output: 'xml' is none of table, json, csv, md, html"));
   CHECK(error("--read", "bad") == mistake("tool copy", "--read: is bad"));
   CHECK(error("--from", "x") == mistake("tool copy", "--from: x not in {auto,bytes}"));
   CHECK(refused({"copy", "a", "--set"}) == mistake("tool copy", "--set needs a value"));
