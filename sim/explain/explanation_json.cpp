@@ -5,7 +5,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json states_json(const StepParts& parts) {
+Json states_json(const StateTimes& parts) {
   Json json;
   for (const auto& state : words_of(StepState{}))
     json[std::string{state.text} + "_ps"] = parts[state.value].count();

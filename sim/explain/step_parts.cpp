@@ -59,21 +59,21 @@ void mark_first(std::vector<RankStep>& steps, std::size_t count) {
 
 }  // namespace
 
-Duration StepParts::total() const {
+Duration StateTimes::total() const {
   Duration sum{};
   for (const Duration part : by_state)
     sum += part;
   return sum;
 }
 
-Duration StepParts::idle() const {
+Duration StateTimes::idle() const {
   Duration sum{};
   for (const auto& state : words_of(StepState{}))
     if (is_idle(state.value)) sum += (*this)[state.value];
   return sum;
 }
 
-StepParts& StepParts::operator+=(const StepParts& other) {
+StateTimes& StateTimes::operator+=(const StateTimes& other) {
   for (std::size_t i = 0; i < by_state.size(); ++i)
     by_state[i] += other.by_state[i];
   return *this;

@@ -10,23 +10,23 @@
 
 namespace sim {
 
-// StepParts are times by state. They sum to the step exactly.
-struct StepParts {
+// StateTimes are times by state. They sum to the step exactly.
+struct StateTimes {
   std::array<Duration, step_state_count> by_state{};
   Duration& operator[](StepState state) { return by_state[static_cast<std::size_t>(state)]; }
   Duration operator[](StepState state) const { return by_state[static_cast<std::size_t>(state)]; }
   Duration total() const;
   Duration exposed() const { return (*this)[StepState::transfer] + (*this)[StepState::peer]; }
   Duration idle() const;
-  StepParts& operator+=(const StepParts& other);
-  bool operator==(const StepParts&) const = default;
+  StateTimes& operator+=(const StateTimes& other);
+  bool operator==(const StateTimes&) const = default;
 };
 
 struct RankStep {
   std::size_t rank = 0;  // into TracedRun::ranks
   std::size_t step = 0;  // into the windows of the rank
   StepWindow window{};
-  StepParts parts{};
+  StateTimes parts{};
   Duration communication{};                      // while any is under way, hidden or not
   std::map<std::string, Duration> exposed{};     // transfer and waiting, by the label of the group
   std::map<std::size_t, Duration> waited_for{};  // exposed waiting, by the rank that came last

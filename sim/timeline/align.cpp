@@ -31,6 +31,7 @@ class Aligner {
         stretches_{program, track, kernels, match} {
     match_.in_b.assign(program.size(), no_operator);
     match_.in_a.assign(kernels.size(), no_operator);
+    find_main_stream();
   }
 
   void run() {
@@ -45,6 +46,7 @@ class Aligner {
     }
     match_between(op, static_cast<std::uint32_t>(program_.size()), kernel,
                   static_cast<std::uint32_t>(kernels_.size()));
+    if (beside_) match_beside();
     stretches_.match_uneven();
     follow_products();
   }
@@ -127,6 +129,51 @@ class Aligner {
     return chain;
   }
 
+  static bool is_communication(const TracedKernel& kernel) {
+    return kernel.kind == OpKind::collective || kernel.kind == OpKind::send ||
+           kernel.kind == OpKind::recv;
+  }
+
+  // The stream whose kernels take most time, and whether others have kernels, too.
+  void find_main_stream() {
+    std::map<std::int64_t, Duration> times;
+    for (const TracedKernel& kernel : kernels_)
+      if (!is_communication(kernel)) times[kernel.stream] += kernel.time();
+    const auto most =
+        std::max_element(times.begin(), times.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != times.end()) main_stream_ = most->first;
+    beside_ = times.size() > 1;
+  }
+
+  bool is_on_main(const TracedKernel& kernel) const {
+    return !beside_ || kernel.stream == main_stream_;
+  }
+  // A kernel's operator that runs there; all of them, where one stream has all kernels.
+  bool is_of_main(std::uint32_t op) const {
+    return runs_kernel(program_.kind[op]) && (!beside_ || program_.stream[op] == Stream::compute);
+  }
+
+  // Kernels of other streams run before or behind the products between which they were issued: they
+  // are matched over the whole step, class by class and in order.
+  void match_beside() {
+    std::map<OpKind, Stretch> classes;
+    for (std::uint32_t op = 0; op < program_.size(); ++op)
+      if (runs_kernel(program_.kind[op]) && !is_of_main(op))
+        classes[match_class(program_.kind[op])].ops.push_back(op);
+    for (std::uint32_t i = 0; i < kernels_.size(); ++i)
+      if (!is_communication(kernels_[i]) && !is_on_main(kernels_[i]) && kernels_[i].m == 0)
+        classes[match_class(kernels_[i].kind)].units.push_back({i});
+    for (auto& [kind, stretch] : classes) {
+      if (stretch.ops.size() != stretch.units.size()) {
+        stretches_.add_uneven(std::move(stretch));
+        continue;
+      }
+      for (std::size_t i = 0; i < stretch.ops.size(); ++i)
+        stretches_.set(stretch.ops[i], stretch.units[i]);
+    }
+  }
+
   // Class by class, in order: an operator with all kernels of one of the framework's. It takes as
   // many of those as its host launches, if that uses them up; else one. Where the numbers differ,
   // which is left out is told later, by times and names.
@@ -137,7 +184,7 @@ class Aligner {
       Stretch stretch;
       std::size_t launches = 0;
       for (std::uint32_t i = op; i < op_end; ++i)
-        if (runs_kernel(program_.kind[i]) && match_class(program_.kind[i]) == kind) {
+        if (is_of_main(i) && match_class(program_.kind[i]) == kind) {
           stretch.ops.push_back(i);
           launches += launches_of(i);
         }
@@ -162,6 +209,7 @@ class Aligner {
     for (std::uint32_t i = from; i < to; ++i) {
       const TracedKernel& kernel = kernels_[i];
       if (kernel.collective || match_class(kernel.kind) != kind || kernel.m > 0) continue;
+      if (!is_on_main(kernel)) continue;
       const auto known = unit_of.find(kernel.issued_by);
       if (kernel.issued_by >= 0 && known != unit_of.end()) {
         units[known->second].push_back(i);
@@ -195,6 +243,8 @@ class Aligner {
   const std::vector<TracedKernel>& kernels_;
   TrackMatch& match_;
   StretchMatcher stretches_;
+  std::int64_t main_stream_ = 0;
+  bool beside_ = false;  // kernels run on other streams, too
 };
 
 const RecordedTrack* track_for(const Record& forecast, RankId rank) {

@@ -10,7 +10,7 @@ namespace {
 using namespace sim;
 using namespace sim::test;
 
-StepParts parts_of_first(const TracedRun& run) {
+StateTimes parts_of_first(const TracedRun& run) {
   const RunSteps steps = find_steps(run);
   const std::vector<RankStep> list = rank_steps(run, steps, find_arrivals(run, steps));
   CHECK(list.front().parts.total() == list.front().window.time());
@@ -25,7 +25,7 @@ TEST_CASE("communication beside a kernel is hidden; alone it is exposed") {
   RunMaker make;
   make.rank(0).step("s", 0, 1000).kernel("gemm", OpKind::gemm, 0, 500);
   make.collective(CollectiveKind::all_reduce, not_told, 0, 400, 300);
-  const StepParts parts = parts_of_first(make.run());
+  const StateTimes parts = parts_of_first(make.run());
   CHECK(parts[StepState::compute] == us(500));
   CHECK(parts[StepState::transfer] == us(200));
   CHECK(parts.idle() == us(300));
@@ -35,7 +35,7 @@ TEST_CASE("idle until a late launch is the host's") {
   RunMaker make;
   make.rank(0).step("s", 0, 400);
   make.kernel("a", OpKind::gemm, 0, 100, 0).kernel("b", OpKind::gemm, 200, 200, 190);
-  const StepParts parts = parts_of_first(make.run());
+  const StateTimes parts = parts_of_first(make.run());
   CHECK(parts[StepState::host] == us(100));
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("a host that waited for the device and then issued is synchronisation"
   make.kernel("a", OpKind::gemm, 0, 100, 0);
   make.host("cudaStreamSynchronize", HostSpan::What::runtime, 10, 105);
   make.kernel("b", OpKind::gemm, 150, 250, 140);
-  const StepParts parts = parts_of_first(make.run());
+  const StateTimes parts = parts_of_first(make.run());
   CHECK(parts[StepState::synchronisation] == us(50));
   CHECK(parts[StepState::host] == us(0));
 }
@@ -71,7 +71,7 @@ TEST_CASE("garbage and data loading have the part of a gap that they fill") {
             120, 320);
   make.host("gc", HostSpan::What::garbage, 300, 400);
   make.kernel("b", OpKind::gemm, 500, 500, 490);
-  const StepParts parts = parts_of_first(make.run());
+  const StateTimes parts = parts_of_first(make.run());
   CHECK(parts[StepState::data_loading] == us(180));
   CHECK(parts[StepState::garbage] == us(100));
   CHECK(parts[StepState::host] == us(120));
@@ -92,7 +92,7 @@ TEST_CASE("waiting for a rank that comes late is told apart from the transfer") 
   make.collective(CollectiveKind::all_reduce, group, 100, 100, 900);
   make.rank(1).step("s", 0, 1000).kernel("a", OpKind::gemm, 0, 800);
   make.collective(CollectiveKind::all_reduce, group, 100, 800, 200);
-  const StepParts parts = parts_of_first(make.run());
+  const StateTimes parts = parts_of_first(make.run());
   CHECK(parts[StepState::peer] == us(700));
   CHECK(parts[StepState::transfer] == us(200));
 }
