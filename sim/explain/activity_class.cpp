@@ -6,15 +6,10 @@
 #include <array>
 #include <cctype>
 
+#include "sim/base/lower_case.hpp"
+
 namespace sim {
 namespace {
-
-std::string lower_case(std::string_view text) {
-  std::string lower{text};
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 bool is_letter(char c) {
   return std::isalpha(static_cast<unsigned char>(c)) != 0;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
+
+#include "sim/base/lower_case.hpp"
 
 namespace sim {
 namespace {
@@ -28,12 +29,6 @@ constexpr std::array use_words{UseWord{"expert_tensor", GroupUse::expert},
                                UseWord{"mesh_cp", GroupUse::context},
                                UseWord{"tensor", GroupUse::tensor},
                                UseWord{"mesh_tp", GroupUse::tensor}};
-
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 bool is_within_layer(GroupUse use) {
   return use == GroupUse::tensor || use == GroupUse::context || use == GroupUse::expert;

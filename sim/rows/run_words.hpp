@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/lower_case.hpp"
 #include "sim/rows/measured.hpp"
 
 namespace sim {
 
-std::string lower_case(std::string_view text);
 bool contains(std::string_view text, std::string_view part);  // as written
 // The whole number right behind `words`, 1 to 1,000,000: "groups of 8".
 std::optional<int> number_behind(std::string_view text, std::string_view words);

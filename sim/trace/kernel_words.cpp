@@ -6,6 +6,8 @@
 #include <array>
 #include <string>
 
+#include "sim/base/lower_case.hpp"
+
 namespace sim {
 namespace {
 
@@ -102,14 +104,6 @@ constexpr std::array collective_words{
     CollectiveWord{"sendrecv", std::nullopt},
     CollectiveWord{"kernel_reduce_", CollectiveKind::reduce}};
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower{text};
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
-}
-
 bool has_communication_word(const std::string& lower) {
   if (lower.find(dispatch_layout) != std::string::npos) return false;
   return std::any_of(communication_words.begin(), communication_words.end(),
@@ -119,21 +113,21 @@ bool has_communication_word(const std::string& lower) {
 }  // namespace
 
 bool is_communication(std::string_view name) {
-  return has_communication_word(in_lower_case(name));
+  return has_communication_word(lower_case(name));
 }
 
 OpKind kind_of_kernel(std::string_view name, std::string_view op) {
-  std::string text = in_lower_case(name);
+  std::string text = lower_case(name);
   if (has_communication_word(text)) return OpKind::collective;
   text += ' ';
-  text += in_lower_case(op);
+  text += lower_case(op);
   for (const KindWord& known : kind_words)
     if (text.find(known.word) != std::string::npos) return known.kind;
   return OpKind::elementwise;
 }
 
 NamedCollective collective_of_kernel(std::string_view name) {
-  const std::string text = in_lower_case(name);
+  const std::string text = lower_case(name);
   for (const CollectiveWord& known : collective_words)
     if (text.find(known.word) != std::string::npos) return {known.kind, !known.kind.has_value()};
   return {};

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/lower_case.hpp"
+
 namespace sim {
 namespace {
 
@@ -11,11 +13,8 @@ using RangesOfName = std::map<std::pair<std::uint32_t, std::string>, std::vector
 
 // In lower case, without numbers.
 std::string name_of_kind(const std::string& name) {
-  std::string kind;
-  for (const char c : name) {
-    if (c >= '0' && c <= '9') continue;
-    kind += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
+  std::string kind = lower_case(name);
+  std::erase_if(kind, [](char c) { return c >= '0' && c <= '9'; });
   return kind;
 }
 
