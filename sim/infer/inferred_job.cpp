@@ -77,10 +77,11 @@ class JobReader {
   void choose_rank() {
     std::optional<ObservedWork> seen;
     const std::size_t step = steps_.count() - 1;
+    const std::vector<ShippedModel> models = shipped_models();
     for (std::size_t r = 0; r < run_.ranks.size(); ++r) {
       std::optional<ObservedWork> work = observed_work(run_.ranks[r], steps_.ranks[r], step);
       if (!work) continue;
-      std::vector<ModelMatch> matches = matching_models(*work, most_tensor_ranks);
+      std::vector<ModelMatch> matches = matching_models(*work, models, most_tensor_ranks);
       if (!hints_.model.empty())
         std::erase_if(matches, [&](const ModelMatch& m) { return m.model != hints_.model; });
       if (!matches.empty() &&

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/base/rounding.hpp"
 #include "sim/config/data_files.hpp"
-#include "sim/model/model.hpp"
 
 namespace sim {
 namespace {
@@ -92,17 +92,14 @@ const ObservedLinear* linear_of(const ObservedWork& work, Features features) {
   return nullptr;
 }
 
-std::int64_t divided_up(std::int64_t count, std::int64_t by) {
-  return (count + by - 1) / by;
-}
-
 // Vocabularies are padded to a multiple of 128 times the tensor ranks (Megatron-LM,
 // --make-vocab-size-divisible-by), of 64 or 128 in other trainers, or not at all; the head is split
 // over the tensor ranks, or not.
 const ObservedLinear* head_of(const ObservedWork& work, const Model& model, int tensor) {
   const std::int64_t rows = model.vocabulary;
-  for (const std::int64_t of : {divided_up(rows, 128 * tensor) * 128, divided_up(rows, tensor),
-                                rows, divided_up(rows, 128) * 128, divided_up(rows, 64) * 64})
+  for (const std::int64_t of :
+       {round_up(rows, std::int64_t{128} * tensor) / tensor, divide_up(rows, std::int64_t{tensor}),
+        rows, round_up(rows, std::int64_t{128}), round_up(rows, std::int64_t{64})})
     for (const ObservedLinear& linear : work.linears)
       if (linear.narrow == std::min(model.hidden, of) && linear.wide == std::max(model.hidden, of))
         return &linear;
@@ -144,19 +141,27 @@ std::optional<ModelMatch> match_of(const ObservedWork& work, const std::string& 
 
 }  // namespace
 
-std::vector<ModelMatch> matching_models(const ObservedWork& work, int most_tensor) {
-  constexpr double least_share = 0.9;
-  std::vector<ModelMatch> matches;
+std::vector<ShippedModel> shipped_models() {
+  std::vector<ShippedModel> models;
   for (const std::string& name : data_files("models")) {
-    std::optional<Model> model;
     try {
-      model = load_model(find_data_file("models", name));
+      models.push_back({name, load_model(find_data_file("models", name))});
     } catch (const InputError&) {
       continue;  // what is shipped and cannot be read fails elsewhere
     }
+  }
+  return models;
+}
+
+std::vector<ModelMatch> matching_models(const ObservedWork& work,
+                                        const std::vector<ShippedModel>& models, int most_tensor) {
+  constexpr double least_share = 0.9;
+  std::vector<ModelMatch> matches;
+  for (const ShippedModel& shipped : models) {
     for (int tensor = 1; tensor <= most_tensor; tensor *= 2)
       for (const Fusion fusion : fusions) {
-        const std::optional<ModelMatch> match = match_of(work, name, *model, tensor, fusion);
+        const std::optional<ModelMatch> match =
+            match_of(work, shipped.name, shipped.model, tensor, fusion);
         if (!match || match->share < least_share) continue;
         matches.push_back(*match);
         break;

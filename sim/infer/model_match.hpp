@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/infer/observed_work.hpp"
+#include "sim/model/model.hpp"
 
 namespace sim {
 
@@ -17,9 +18,17 @@ struct ModelMatch {
   bool recomputed = false;  // forward products run twice
 };
 
-// matching_models tries every shipped model under 1 to `most_tensor` tensor-parallel ranks: the
+struct ShippedModel {
+  std::string name;  // as `models list` has it
+  Model model;
+};
+// All that can be read; once, for all ranks of a run.
+std::vector<ShippedModel> shipped_models();
+
+// matching_models tries each of `models` under 1 to `most_tensor` tensor-parallel ranks: the
 // layers must have gradients of exactly these widths, each as often as the model has it. Best
 // first; of equal ones that whose head was seen, then that with the fewest ranks.
-std::vector<ModelMatch> matching_models(const ObservedWork& work, int most_tensor);
+std::vector<ModelMatch> matching_models(const ObservedWork& work,
+                                        const std::vector<ShippedModel>& models, int most_tensor);
 
 }  // namespace sim
