@@ -1,4 +1,4 @@
-// What a trace teaches the next forecast.
+// An anchor from a trace, for the next forecast.
 #pragma once
 
 #include <string>

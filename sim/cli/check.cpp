@@ -65,15 +65,11 @@ ExitCode exit_code_of(JobVerdict verdict) {
   return ExitCode::failed;
 }
 
-Duration scaled(Duration step, double factor) {
-  return duration_from_seconds(in_seconds(step) * factor);
-}
-
 std::string time_text(const Report& report) {
   if (!report.interval) return precise(report.step_time);
   return fmt::format("{} a step ({})", precise(report.step_time),
-                     range_text(scaled(report.step_time, report.interval->low),
-                                scaled(report.step_time, report.interval->high)));
+                     range_text(report.interval->shortest(report.step_time),
+                                report.interval->longest(report.step_time)));
 }
 
 // Which rank is the fullest, and by how much.
@@ -114,8 +110,8 @@ std::string check_json(JobVerdict verdict, const Forecast& made, const CheckRequ
                               {"cluster", report.cluster},
                               {"step_time_s", in_seconds(report.step_time)}};
   if (report.interval) {
-    json["step_time_s_low"] = in_seconds(scaled(report.step_time, report.interval->low));
-    json["step_time_s_high"] = in_seconds(scaled(report.step_time, report.interval->high));
+    json["step_time_s_low"] = in_seconds(report.interval->shortest(report.step_time));
+    json["step_time_s_high"] = in_seconds(report.interval->longest(report.step_time));
   }
   json["memory_gib"] = worst.total.gib();
   json["memory_capacity_gib"] = worst.capacity.gib();

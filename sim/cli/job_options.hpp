@@ -1,4 +1,4 @@
-// What a command asks for beside the file of a training job.
+// Options of commands that take the file of a training job.
 #pragma once
 
 #include "sim/cli/command.hpp"

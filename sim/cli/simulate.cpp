@@ -84,7 +84,7 @@ ExitCode simulate_scenario(const SimulateRequest& request) {
   return ExitCode::does_not_fit;
 }
 
-// What execution traces have no meaning for is not passed over.
+// Options without a meaning for execution traces are refused.
 void check_alone(const SimulateRequest& request) {
   if (!request.overrides.empty() || !request.trace.empty() || !request.picture.empty() ||
       !request.record.empty())

@@ -1,8 +1,6 @@
 #include "sim/cli/simulate_et.hpp"
 
-#include <algorithm>
-#include <filesystem>
-
+#include "sim/base/rounding.hpp"
 #include "sim/chakra/et_text.hpp"
 #include "sim/cli/slow_note.hpp"
 #include "sim/collective/load_cluster.hpp"
@@ -15,13 +13,11 @@ constexpr std::string_view et_prefix = "et:";
 std::string cluster_file(const std::string& cluster) {
   if (cluster.empty())
     throw WrongUse{"et:FOLDER needs --cluster NAME: execution traces do not say where they run"};
-  return std::filesystem::exists(cluster) ? cluster : find_data_file("topologies", cluster);
+  return find_data_file("topologies", cluster);
 }
 
 Cluster cluster_for(const std::string& path, int ranks) {
-  const Cluster as_built = Cluster::load(path);
-  const int nodes = (ranks + as_built.gpus_per_node() - 1) / as_built.gpus_per_node();
-  return load_cluster(path, std::max(1, nodes));
+  return load_cluster(path, divide_up(ranks, Cluster::load(path).gpus_per_node()));
 }
 
 }  // namespace

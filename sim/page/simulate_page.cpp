@@ -8,6 +8,7 @@
 
 #include "sim/base/table_text.hpp"
 #include "sim/config/json_scan.hpp"
+#include "sim/config/tree.hpp"
 #include "sim/layout/layout_text.hpp"
 #include "sim/page/html.hpp"
 #include "sim/page/memory_chart.hpp"
@@ -16,8 +17,6 @@
 
 namespace sim {
 namespace {
-
-constexpr std::size_t largest_scenario_shown = 100'000;
 
 std::string figure(const std::string& name, const std::string& value, const std::string& below) {
   return fmt::format("<div><dt>{}</dt><dd><strong>{}</strong>{}</dd></div>\n", html_text(name),
@@ -130,7 +129,7 @@ const RankTrack* fullest_track(const Forecast& made, const std::vector<RankId>& 
 
 std::string scenario_text(const Scenario& scenario) {
   if (scenario.path.empty() || !std::filesystem::exists(scenario.path)) return {};
-  return load_text(scenario.path, largest_scenario_shown);
+  return load_text(scenario.path, Tree::max_bytes);
 }
 
 }  // namespace
