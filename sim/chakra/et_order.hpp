@@ -10,7 +10,7 @@ namespace sim {
 
 struct EtOrder {
   std::vector<std::uint32_t> nodes;  // indices into EtFile::nodes
-  // Of each node, the indices of those that it depends on.
+  // By node: the indices of those that it depends on.
   std::vector<std::vector<std::uint32_t>> dependencies;
   std::size_t missing = 0;  // dependencies on nodes that the file does not have
 };

@@ -3,34 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
-#include "sim/base/input_error.hpp"
+#include "sim/base/check.hpp"
+#include "sim/chakra/et_groups.hpp"
 #include "sim/chakra/et_order.hpp"
 #include "sim/chakra/messages.hpp"
 #include "sim/program/program_builder.hpp"
 
 namespace sim {
 namespace {
-
-// A plan names the communicators of a rank by role. Those of traces have none: they take these in
-// turn. `world` is that of all ranks.
-constexpr std::array roles_of_groups{
-    GroupRole::data,          GroupRole::tensor,          GroupRole::context, GroupRole::expert,
-    GroupRole::expert_tensor, GroupRole::expert_data,     GroupRole::shard,   GroupRole::replicate,
-    GroupRole::expert_shard,  GroupRole::expert_replicate};
-constexpr std::array streams_of_groups{Stream::data_comm, Stream::tensor_comm,
-                                       Stream::context_comm};
-
-// One stream for each communicator, as far as there are: the same on all its ranks.
-Stream stream_of(GroupRole role) {
-  const auto* const at = std::find(roles_of_groups.begin(), roles_of_groups.end(), role);
-  return streams_of_groups[static_cast<std::size_t>(at - roles_of_groups.begin()) %
-                           streams_of_groups.size()];
-}
 
 struct Counts {
   std::size_t missing = 0, without_time = 0, by_shape = 0, timed = 0;
@@ -75,104 +59,9 @@ std::optional<CollectiveKind> kind_of(EtCollective kind) {
   return std::nullopt;
 }
 
-// The groups of the plan, and which role each has on each rank.
-class GroupRoles {
- public:
-  GroupRoles(const EtRun& run, Plan& plan) : run_{run}, plan_{plan} {
-    std::array<std::uint32_t, group_role_count> none;
-    none.fill(Plan::no_group);
-    plan_.group_of.assign(run.ranks.size(), none);
-  }
-
-  // Empty: the group is this rank alone.
-  std::optional<GroupRole> role_of(std::uint32_t rank, const EtNode& node) {
-    const bool named = !node.group.empty() && node.group != "0";
-    const auto known = run_.groups.find(node.group);
-    if (named && known == run_.groups.end())
-      fail(rank, node, fmt::format("there is no group '{}'; known are {}", node.group, names()));
-    if (known == run_.groups.end()) return world(rank, node);
-    const std::vector<RankId>& ranks = known->second;
-    if (!std::binary_search(ranks.begin(), ranks.end(), RankId{rank}))
-      fail(rank, node, fmt::format("rank {} is not in its group '{}'", rank, node.group));
-    if (ranks.size() < 2) return std::nullopt;
-    return placed(rank, node, ranks);
-  }
-
-  std::size_t size_of(std::uint32_t rank, GroupRole role) const {
-    return plan_.groups[plan_.group_of[rank][static_cast<std::size_t>(role)]].ranks.size();
-  }
-
-  [[noreturn]] void fail(std::uint32_t rank, const EtNode& node, const std::string& what) const {
-    throw InputError{SourcePosition{run_.ranks[rank].path, 0, 0},
-                     fmt::format("node {} ('{}'): {}", node.id, node.name, what)};
-  }
-
- private:
-  std::optional<GroupRole> world(std::uint32_t rank, const EtNode& node) {
-    if (std::find(node.dimensions.begin(), node.dimensions.end(), false) != node.dimensions.end())
-      fail(rank, node,
-           "involved_dim leaves dimensions of the network out; name the ranks as a "
-           "process group (pg_name)");
-    if (run_.ranks.size() < 2) return std::nullopt;
-    if (all_.empty())
-      for (std::uint32_t r = 0; r < run_.ranks.size(); ++r)
-        all_.push_back({r});
-    return placed(rank, node, all_);
-  }
-
-  GroupRole placed(std::uint32_t rank, const EtNode& node, const std::vector<RankId>& ranks) {
-    const auto [at, added] =
-        number_.emplace(ranks, static_cast<std::uint32_t>(plan_.groups.size()));
-    if (added) plan_.groups.push_back({GroupRole::world, ranks});
-    if (ranks.size() == run_.ranks.size()) return take(rank, GroupRole::world, at->second);
-    for (const GroupRole role : roles_of_groups) {
-      // A group has one role on all its ranks.
-      if (role_[at->second] && *role_[at->second] != role) continue;
-      if (!role_[at->second] && !free_on_all(ranks, role)) continue;
-      return take_on_all(ranks, role, at->second);
-    }
-    fail(rank, node,
-         fmt::format("a rank is in more than {} groups that overlap", roles_of_groups.size()));
-  }
-
-  bool free_on_all(const std::vector<RankId>& ranks, GroupRole role) const {
-    return std::all_of(ranks.begin(), ranks.end(), [&](RankId rank) {
-      return plan_.group_of[rank.value][static_cast<std::size_t>(role)] == Plan::no_group;
-    });
-  }
-
-  GroupRole take(std::uint32_t rank, GroupRole role, std::uint32_t group) {
-    plan_.groups[group].role = role;
-    plan_.group_of[rank][static_cast<std::size_t>(role)] = group;
-    return role;
-  }
-  GroupRole take_on_all(const std::vector<RankId>& ranks, GroupRole role, std::uint32_t group) {
-    role_[group] = role;
-    for (const RankId rank : ranks)
-      take(rank.value, role, group);
-    return role;
-  }
-
-  std::string names() const {
-    std::string list;
-    std::size_t shown = 0;
-    for (const auto& [name, ranks] : run_.groups) {
-      if (shown == 8) return list + ", ...";
-      list += fmt::format("{}{}", shown++ == 0 ? "" : ", ", name);
-    }
-    return list.empty() ? "none: a metadata node or comm_groups.json tells them" : list;
-  }
-
-  const EtRun& run_;
-  Plan& plan_;
-  std::map<std::vector<RankId>, std::uint32_t> number_;
-  std::map<std::uint32_t, std::optional<GroupRole>> role_;
-  std::vector<RankId> all_;
-};
-
 class RankProgram {
  public:
-  RankProgram(const EtRun& run, std::uint32_t rank, GroupRoles& groups, const EtMessages& messages,
+  RankProgram(const EtRun& run, std::uint32_t rank, EtGroups& groups, const EtMessages& messages,
               Counts& counts)
       : run_{run}, rank_{rank}, groups_{groups}, messages_{messages}, counts_{counts} {}
 
@@ -237,9 +126,10 @@ class RankProgram {
         return collective(node);
       case EtType::invalid:
       case EtType::metadata:
-        break;
+        break;  // build() has passed them over
     }
-    return timed(0, Stream::host_compute);
+    SIM_CHECK(false, node.id);
+    return {};
   }
 
   Placed timed(std::uint64_t micros, Stream stream) {
@@ -298,12 +188,12 @@ class RankProgram {
         .kind = *kind, .group = *role, .bytes = Bytes{static_cast<std::int64_t>(whole)}};
     const std::uint32_t work = collectives_(
         fmt::format("{} {} {}", static_cast<int>(*kind), static_cast<int>(*role), whole), made);
-    return {OpKind::collective, stream_of(*role), work};
+    return {OpKind::collective, stream_of_group(*role), work};
   }
 
   const EtRun& run_;
   std::uint32_t rank_;
-  GroupRoles& groups_;
+  EtGroups& groups_;
   const EtMessages& messages_;
   Counts& counts_;
   ProgramBuilder builder_{0};
@@ -334,7 +224,7 @@ EtPlan plan_of(const EtRun& run) {
   plan.peer_of = messages.peer_of;
   for (std::uint32_t r = 0; plan.peer_of.size() < run.ranks.size(); ++r)
     plan.peer_of.push_back({RankId{r}, RankId{r}});
-  GroupRoles groups{run, plan};
+  EtGroups groups{run, plan};
   for (std::uint32_t rank = 0; rank < run.ranks.size(); ++rank) {
     plan.program_of_rank.push_back(static_cast<std::uint32_t>(plan.programs.size()));
     plan.programs.push_back(RankProgram{run, rank, groups, messages, counts}.build(orders[rank]));

@@ -61,8 +61,7 @@ EtReport report_of(const EtRun& run, const EtPlan& planned, const Simulation& si
     report.ranks.push_back({track.rank, of.compute, of.exposed(), of.bubble + of.host});
   }
   report.collectives = timeline.collectives;
-  report.notes = run.notes;
-  report.notes.insert(report.notes.end(), planned.notes.begin(), planned.notes.end());
+  report.notes = planned.notes;
   return report;
 }
 

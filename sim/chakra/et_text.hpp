@@ -1,4 +1,4 @@
-// What a cluster makes of execution traces: the step, and where the time of its ranks goes.
+// The report of execution traces on a cluster: the step, and where the time of its ranks goes.
 #pragma once
 
 #include <string>

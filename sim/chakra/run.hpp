@@ -15,7 +15,6 @@ struct EtRun {
   std::string name{};                                   // of the files, without rank and ending
   std::vector<EtFile> ranks{};                          // by rank, from 0
   std::map<std::string, std::vector<RankId>> groups{};  // ascending ranks, by pg_name
-  std::vector<std::string> notes{};
   int world_size() const { return static_cast<int>(ranks.size()); }
 };
 
