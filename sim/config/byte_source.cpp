@@ -30,7 +30,7 @@ class FileSource : public ByteSource {
     const int count = gzread(file_, into, wanted);
     if (count < 0) fail();
     read_ += static_cast<std::uint64_t>(count);
-    // What was read before a cut is returned first, with the error beside it.
+    // A cut: the bytes before it are returned first, with the error beside them.
     if (count == 0) fail();
     return static_cast<std::size_t>(count);
   }

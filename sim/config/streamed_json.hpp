@@ -1,7 +1,8 @@
 // JsonScan for files larger than memory: the same walk over JSON, of which one block at a time is
 // read. What the caller does not ask for is passed over.
 //
-//   StreamedJson scan{*open_file("trace.json.gz")};
+//   const std::unique_ptr<ByteSource> source = open_file("trace.json.gz");
+//   StreamedJson scan{*source};
 #pragma once
 
 #include <cstddef>

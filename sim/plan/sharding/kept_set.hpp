@@ -17,7 +17,7 @@ struct Replay {
   std::vector<std::uint32_t> ops{};  // that run again, in order
   std::uint32_t before = 0;          // it runs right before the backward pass of this operator
   bool is_block = false;             // of the block, from its input on
-  // The output was let go of when it had been read. It is made again for the operators behind.
+  // The output was freed after its last read. It is made again for the operators behind.
   bool hands_out_output = false;
   // One operator, which keeps the same as without recomputation and runs again from that. Else the
   // operators keep nothing, and the inputs that come from outside are kept.
