@@ -73,9 +73,12 @@ std::string signed_text(Duration time) {
 
 }  // namespace
 
+std::string_view title_of_part(const WaterfallPart& part) {
+  return title_of_kind(part.kind, part.time >= Duration{});
+}
+
 std::string sentence_of(const WaterfallPart& part, Duration step) {
-  const bool slower = part.time >= Duration{};
-  std::string text = fmt::format("{}: {} of the step ({})", title_of_kind(part.kind, slower),
+  std::string text = fmt::format("{}: {} of the step ({})", title_of_part(part),
                                  share_text(of_step(part.time, step)), signed_text(part.time));
   if (part.items.empty() || part.kind >= TroubleKind::host) return text;
   const WaterfallItem& most = part.items.front();
@@ -98,8 +101,8 @@ std::vector<TextSection> sections_of(const Waterfall& w) {
   TextSection table{.title = "The difference in parts, which sum to it",
                     .head = {"cause", "time", "of the step", "rate"}};
   for (const WaterfallPart& part : w.parts) {
-    table.rows.push_back({std::string{title_of_kind(part.kind, part.time >= Duration{})},
-                          signed_text(part.time), share_text(of_step(part.time, w.measured)), ""});
+    table.rows.push_back({std::string{title_of_part(part)}, signed_text(part.time),
+                          share_text(of_step(part.time, w.measured)), ""});
     std::size_t shown = 0;
     for (const WaterfallItem& item : part.items) {
       if (part.kind >= TroubleKind::host || shown == most_items) break;

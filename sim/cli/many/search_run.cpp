@@ -16,6 +16,7 @@
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/many/search_request.hpp"
 #include "sim/distribute/thread_limit.hpp"
+#include "sim/page/search_page.hpp"
 #include "sim/search/distributed_search.hpp"
 #include "sim/search/progress_text.hpp"
 #include "sim/search/result.hpp"
@@ -104,8 +105,10 @@ ExitCode show_result(const SearchRequest& request, Search& search, bool complete
   // The standard output has one thing: the winner's file, if it goes there.
   const RankedLayout* favourite = result.favourite();
   const bool emits = request.emit && favourite;
-  const std::string ranking =
-      in_format(request.output, result, search_table, search_json, search_csv, search_markdown);
+  const std::string ranking = request.output == OutputFormat::html
+                                  ? search_page(result, command_text())
+                                  : in_format(request.output, result, search_table, search_json,
+                                              search_csv, search_markdown);
   if (emits && request.emit_to.empty())
     print_note(ranking);
   else
