@@ -17,9 +17,9 @@ if(NOT CMAKE_CROSSCOMPILING)
   file(MAKE_DIRECTORY ${stepcast_words}/man1)
   add_custom_command(OUTPUT ${stepcast_words}/made
     COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> man --to ${stepcast_words}/man1
-    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion bash >${stepcast_words}/stepcast.bash
-    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion zsh >${stepcast_words}/_stepcast
-    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion fish >${stepcast_words}/stepcast.fish
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion bash > ${stepcast_words}/stepcast.bash
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion zsh > ${stepcast_words}/_stepcast
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion fish > ${stepcast_words}/stepcast.fish
     COMMAND ${CMAKE_COMMAND} -E touch ${stepcast_words}/made
     DEPENDS stepcast VERBATIM)
   add_custom_target(stepcast_words ALL DEPENDS ${stepcast_words}/made)

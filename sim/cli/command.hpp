@@ -60,6 +60,7 @@ Command ui_command();
 Command doctor_command();
 Command completion_command();
 Command man_command();
+Command serve_command();
 
 Option scenario_option(std::string& path);
 // -o/--output.
