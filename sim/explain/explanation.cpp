@@ -130,6 +130,7 @@ Explanation explain(const TracedRun& run, const Record* forecast) {
   Explanation made;
   made.maker = run.maker;
   made.device = run.device.name;
+  made.on_host = run.on_host;
   made.world_size = run.world_size;
   for (const RunRank& rank : run.ranks)
     made.ranks.push_back(rank.rank);

@@ -40,6 +40,7 @@ struct StepVariation {
 
 struct Explanation {
   std::string maker{}, device{};
+  bool on_host = false;  // operators of the CPU, no kernels
   int world_size = 0;
   std::vector<RankId> ranks{};
   StepsBy by = StepsBy::whole;
