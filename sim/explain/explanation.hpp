@@ -25,11 +25,14 @@ struct MeanParts {
   double idle() const;
 };
 
-// A rank that others wait for: per step, the time that they wait in sum over them.
+// A rank that others wait for: per step, the time that they wait in sum over them, and what it is
+// in for longer than the mean of the others: compute, a copy, or a cause of idling.
 struct LateRank {
   RankId rank{};
   double seconds = 0;
   std::size_t ranks = 0;  // that waited for it
+  std::optional<StepState> more{};
+  double more_seconds = 0;  // of a step
 };
 
 // Of the steps that count, over all ranks: each takes as long as its longest rank.

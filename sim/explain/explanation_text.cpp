@@ -63,7 +63,8 @@ TextSection parts_of(const Explanation& e) {
     if (is_idle(state.value))
       add("  " + std::string{words_of_state(state.value, e.on_host)}, e.mean[state.value], false);
   add("step", e.mean.step, true);
-  const double hidden = e.mean.communication - e.mean.exposed_communication();
+  // Waiting at the end of a step is exposed, and no communication.
+  const double hidden = std::max(0.0, e.mean.communication - e.mean.exposed_communication());
   if (e.mean.communication > 0)
     section.rows.push_back({"communication in all", seconds_text(e.mean.communication),
                             fmt::format("{:.0f} % hidden", 100 * hidden / e.mean.communication)});
@@ -135,11 +136,14 @@ TextSection collectives_of(const Explanation& e) {
 
 TextSection late_of(const Explanation& e) {
   TextSection section{.title = "Ranks that others wait for (exposed waiting, in sum over them)",
-                      .head = {"rank", "time of a step", "ranks that wait"}};
+                      .head = {"rank", "time of a step", "ranks that wait",
+                               "it takes longer than the others for", "by"}};
   for (const LateRank& late : e.late) {
     if (section.rows.size() >= most_rows || late.seconds < e.mean.step * least_seen) break;
-    section.rows.push_back(
-        {std::to_string(late.rank.value), seconds_text(late.seconds), std::to_string(late.ranks)});
+    section.rows.push_back({std::to_string(late.rank.value), seconds_text(late.seconds),
+                            std::to_string(late.ranks),
+                            std::string{late.more ? words_of_state(*late.more, e.on_host) : "-"},
+                            late.more ? seconds_text(late.more_seconds) : "-"});
   }
   return section;
 }
