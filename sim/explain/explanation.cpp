@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -74,6 +75,33 @@ StepVariation variation_of(const std::vector<RankStep>& steps) {
   return {sorted.size(), at(5), at(1), at(9)};
 }
 
+// Seconds of each rank in each state, over its steps that count.
+std::vector<std::array<double, step_state_count>> states_of_ranks(
+    const TracedRun& run, const std::vector<RankStep>& steps) {
+  std::vector<std::array<double, step_state_count>> seconds(run.ranks.size());
+  for (const RankStep& step : steps)
+    for (std::size_t i = 0; i < step_state_count && !step.first; ++i)
+      seconds[step.rank][i] += to_seconds(step.parts.by_state[i]);
+  return seconds;
+}
+
+// What a rank is in for longer than the others, communication aside.
+void tell_more(const std::vector<std::array<double, step_state_count>>& seconds, std::size_t rank,
+               double steps, LateRank& late) {
+  const double others = static_cast<double>(seconds.size()) - 1;
+  for (const auto& state : words_of(StepState{})) {
+    if (state.value == StepState::transfer || state.value == StepState::peer) continue;
+    const auto i = static_cast<std::size_t>(state.value);
+    double sum = 0;
+    for (const auto& of : seconds)
+      sum += of[i];
+    const double more = (seconds[rank][i] - (sum - seconds[rank][i]) / others) / steps;
+    if (more <= late.more_seconds) continue;
+    late.more = state.value;
+    late.more_seconds = more;
+  }
+}
+
 std::vector<LateRank> late_ranks(const TracedRun& run, const std::vector<RankStep>& steps) {
   std::map<std::size_t, double> seconds;
   std::map<std::size_t, std::set<std::size_t>> waiting;
@@ -87,9 +115,12 @@ std::vector<LateRank> late_ranks(const TracedRun& run, const std::vector<RankSte
     }
   }
   counted = std::max(1.0, counted / static_cast<double>(run.ranks.size()));
+  const auto states = states_of_ranks(run, steps);
   std::vector<LateRank> late;
-  for (const auto& [rank, time] : seconds)
+  for (const auto& [rank, time] : seconds) {
     late.push_back({run.ranks[rank].rank, time / counted, waiting[rank].size()});
+    tell_more(states, rank, counted, late.back());
+  }
   std::stable_sort(late.begin(), late.end(),
                    [](const LateRank& a, const LateRank& b) { return a.seconds > b.seconds; });
   return late;
@@ -130,6 +161,7 @@ Explanation explain(const TracedRun& run, const Record* forecast) {
   Explanation made;
   made.maker = run.maker;
   made.device = run.device.name;
+  made.on_host = run.on_host;
   made.world_size = run.world_size;
   for (const RunRank& rank : run.ranks)
     made.ranks.push_back(rank.rank);

@@ -25,11 +25,14 @@ struct MeanParts {
   double idle() const;
 };
 
-// A rank that others wait for: per step, the time that they wait in sum over them.
+// A rank that others wait for: per step, the time that they wait in sum over them, and what it is
+// in for longer than the mean of the others: compute, a copy, or a cause of idling.
 struct LateRank {
   RankId rank{};
   double seconds = 0;
   std::size_t ranks = 0;  // that waited for it
+  std::optional<StepState> more{};
+  double more_seconds = 0;  // of a step
 };
 
 // Of the steps that count, over all ranks: each takes as long as its longest rank.
@@ -40,6 +43,7 @@ struct StepVariation {
 
 struct Explanation {
   std::string maker{}, device{};
+  bool on_host = false;  // operators of the CPU, no kernels
   int world_size = 0;
   std::vector<RankId> ranks{};
   StepsBy by = StepsBy::whole;

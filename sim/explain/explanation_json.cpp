@@ -67,8 +67,13 @@ Json collectives_json(const std::vector<CollectiveRow>& rows) {
 
 Json late_json(const std::vector<LateRank>& rows) {
   Json list = Json::array();
-  for (const LateRank& row : rows)
+  for (const LateRank& row : rows) {
     list.push_back({{"rank", row.rank.value}, {"waited_for_s", row.seconds}, {"ranks", row.ranks}});
+    if (row.more) {
+      list.back()["longer_in"] = word(*row.more);
+      list.back()["longer_s"] = row.more_seconds;
+    }
+  }
   return list;
 }
 

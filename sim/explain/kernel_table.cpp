@@ -59,7 +59,7 @@ class TableMaker {
  private:
   void add_rank(std::size_t r) {
     const RunRank& rank = run_.ranks[r];
-    std::set<std::int32_t> issuers;  // of products: several kernels of one do its work once
+    std::set<std::int32_t> issuers;  // several kernels of a product do its work once
     for (std::size_t i = 0; i < rank.device.size(); ++i) {
       const DeviceActivity& activity = rank.device[i];
       const std::int32_t step = steps_.ranks[r].step_of[i];
@@ -68,28 +68,29 @@ class TableMaker {
       const Product* const product =
           activity.product >= 0 ? &rank.products[static_cast<std::size_t>(activity.product)]
                                 : nullptr;
-      double flops = 0;
-      if (product && (activity.issuer < 0 || issuers.insert(activity.issuer).second))
-        flops = flops_of(*product);
+      const bool first = activity.issuer < 0 || issuers.insert(activity.issuer).second;
+      const double flops = product && first ? flops_of(*product) : 0;
+      // An operator of the host is one, in however many pieces it ran.
+      const double count = run_.on_host && !first ? 0 : 1;
       const std::string category{activity.what == DeviceActivity::What::kernel
                                      ? category_of(activity.kind)
                                      : std::string_view{"copies"}};
-      add(categories_[category], category, category, activity, flops);
+      add(categories_[category], category, category, activity, count, flops);
       const std::string name = kernel_words(run_.names[activity.name]);
-      add(names_[name], name, category, activity, flops);
+      add(names_[name], name, category, activity, count, flops);
       if (product) {
         const std::string shape = shape_text(*product);
-        add(products_[shape], shape, category, activity, flops);
+        add(products_[shape], shape, category, activity, count, flops);
         products_[shape].product = *product;
       }
     }
   }
 
   static void add(KernelRow& row, const std::string& name, const std::string& category,
-                  const DeviceActivity& activity, double flops) {
+                  const DeviceActivity& activity, double count, double flops) {
     row.name = name;
     row.category = category;
-    row.count += 1;
+    row.count += count;
     row.seconds += to_seconds(activity.time());
     row.flops += flops;
     if (activity.product >= 0) row.shaped_seconds += to_seconds(activity.time());
