@@ -123,7 +123,7 @@ TEST_CASE("Keys walk the causes, and each leads to its operators on both timelin
   shown.pane.walk(true);
   REQUIRE(view.selected());
   CHECK_FALSE(*view.selected() == first);
-  CHECK(explain.sentence().contains("(2 of "));
+  CHECK(explain.sentence().contains("operator 2 of "));
   shown.pane.walk(false);
   CHECK(*view.selected() == first);
 }

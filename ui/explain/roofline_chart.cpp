@@ -123,12 +123,14 @@ void RooflineChart::refresh() {
   }
   show_lines();
   const Theme& theme = theme_of(*this);
-  std::map<std::string, std::size_t> categories;
+  std::map<std::string, std::size_t> styles;  // by category
+  for (const auto& [key, of] : by_set)
+    styles.emplace(key.first, styles.size());
   std::vector<ScatterSet> sets;
   for (auto& [key, of] : by_set) {
-    const auto [place, is_new] = categories.emplace(key.first, categories.size());
-    const std::size_t style = place->second;
-    ScatterSet set{is_new ? QString::fromStdString(key.first) : QString{},
+    const std::size_t style = styles[key.first];
+    const bool named = key.second || !by_set.contains({key.first, true});  // once in the legend
+    ScatterSet set{named ? QString::fromStdString(key.first) : QString{},
                    markers[style % markers.size()],
                    theme.ink[static_cast<std::size_t>(inks[style % inks.size()])],
                    key.second ? large_marker : small_marker,

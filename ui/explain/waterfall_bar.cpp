@@ -20,6 +20,13 @@ void paint_cut(QPainter& painter, const QRectF& bar, const QColor& ground) {
     painter.drawLine(QPointF{x - 2, bar.bottom() + 1}, QPointF{x + 2, bar.top() - 1});
 }
 
+void paint_selected(QPainter& painter, const QStyleOptionViewItem& option) {
+  const QRect& box = option.rect;
+  painter.setPen(QPen{theme_of(*option.widget).selection, 1});
+  painter.drawLine(box.topLeft(), box.topRight());
+  painter.drawLine(box.bottomLeft(), box.bottomRight());
+}
+
 }  // namespace
 
 BarAxis axis_of(double least, double most) {
@@ -29,9 +36,17 @@ BarAxis axis_of(double least, double most) {
   return {least - span / 2, most};
 }
 
+QSize WaterfallBarDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex&) const {
+  return {0, option.fontMetrics.height() + 2 * above};
+}
+
 void WaterfallBarDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
                                  const QModelIndex& index) const {
-  QStyledItemDelegate::paint(painter, option, index);  // the ground, and the focus
+  // Bars stand on one ground; a selected row has lines instead, above and below.
+  QStyleOptionViewItem plain = option;
+  plain.state &= ~QStyle::State_Selected;
+  QStyledItemDelegate::paint(painter, plain, index);
+  if (option.state & QStyle::State_Selected) paint_selected(*painter, option);
   const auto kind = static_cast<WaterfallBar>(index.data(bar_kind_role).toInt());
   if (kind == WaterfallBar::none) return;
   const Theme& theme = theme_of(*option.widget);

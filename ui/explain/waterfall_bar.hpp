@@ -31,6 +31,7 @@ class WaterfallBarDelegate : public QStyledItemDelegate {
   void set_axis(const BarAxis& axis) { axis_ = axis; }
   void paint(QPainter* painter, const QStyleOptionViewItem& option,
              const QModelIndex& index) const override;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 
  private:
   BarAxis axis_;

@@ -85,6 +85,9 @@ void WaterfallTree::fill() {
   clear();
   if (!explanation_ || !explanation_->waterfall) return;
   const sim::Waterfall& waterfall = *explanation_->waterfall;
+  headerItem()->setText(bar, tr("forecast to measured: rank %1, %2")
+                                 .arg(waterfall.rank.value)
+                                 .arg(QString::fromStdString(waterfall.step)));
   const auto whole = [&](const QString& name, sim::Duration length, const QString& help) {
     QTreeWidgetItem* row = add(nullptr, name, length, help);
     set_bar(*row, WaterfallBar::whole, {}, length);
@@ -147,14 +150,17 @@ void WaterfallTree::select(std::optional<CauseAt> at) {
   setCurrentItem(of);
 }
 
-// Names give way to the bars, and these to the figures.
+// In a narrow tree, shares and rates give way to names; the sentence has them, too.
 void WaterfallTree::fit_columns() {
+  constexpr int narrow = 460;  // px
+  for (const int column : {of_step, rate})
+    setColumnHidden(column, width() < narrow);
   for (const int column : {time, of_step, rate})
     resizeColumnToContents(column);
   resizeColumnToContents(cause);
   const int room =
       viewport()->width() - columnWidth(time) - columnWidth(of_step) - columnWidth(rate);
-  setColumnWidth(cause, std::clamp(columnWidth(cause), 60, std::max(60, room * 55 / 100)));
+  setColumnWidth(cause, std::clamp(columnWidth(cause), 60, std::max(60, room * 62 / 100)));
   setColumnWidth(bar, std::max(24, room - columnWidth(cause)));
 }
 

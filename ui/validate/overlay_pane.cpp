@@ -278,8 +278,7 @@ void OverlayPane::walk(bool forward) {
 void OverlayPane::show_place() {
   if (walk_.empty()) return explain_->set_place(tr("None of its operators is shown."));
   const OverlayAt& at = walk_[walked_];
-  explain_->set_place(tr("%1 (%2 of %3; Enter: the next)")
-                          .arg(view_->text_of(at))
+  explain_->set_place(tr("Shown: its operator %1 of %2, what differs most first. Enter: the next.")
                           .arg(walked_ + 1)
                           .arg(walk_.size()));
   view_->close_up(at);

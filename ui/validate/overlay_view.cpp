@@ -157,19 +157,15 @@ void OverlayView::show_operator(const OverlayAt& at) {
 void OverlayView::close_up(const OverlayAt& at) {
   constexpr double speck = 0.04, wanted = 0.2;  // of the window
   if (!overlay_) return;
-  const std::optional<OverlayAt> other = overlay_->other(at);
-  double from = shown_time(at), to = shown_end_of(at);
-  if (other) {
-    from = std::min(from, shown_time(*other));
+  select(at);
+  align_selected();
+  double to = shown_end_of(at);
+  if (const std::optional<OverlayAt> other = overlay_->other(at))
     to = std::max(to, shown_end_of(*other));
-  }
-  if (to - from < speck * window_.length()) {
-    const double length = std::max(to - from, 1.0) / wanted;
-    set_window({(from + to - length) / 2, (from + to + length) / 2});
-  } else {
-    reveal({from, to}, nullptr);
-  }
-  select(at, true);
+  const double length = std::max(to - shown_time(at), 1.0) / wanted;
+  if (length * wanted < speck * window_.length())
+    set_window({shown_time(at) - length * wanted, shown_time(at) + length * (1 - wanted)});
+  show_operator(at);
 }
 
 void OverlayView::step(bool forward) {

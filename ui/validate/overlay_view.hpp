@@ -27,7 +27,7 @@ class OverlayView : public LaneCanvas {
 
   const std::optional<OverlayAt>& selected() const { return selected_; }
   void select(std::optional<OverlayAt> at, bool reveal = false);
-  // Selects the operator, and zooms in where it would be a speck.
+  // Selects the operator, aligns both sides at it, and zooms in where it would be a speck.
   void close_up(const OverlayAt& at);
   void step(bool forward);  // to the next operator of the lane
   void toggle_streams(std::size_t pair);
