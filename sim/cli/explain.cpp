@@ -33,7 +33,7 @@ Explanation explanation_of(const ExplainRequest& request) {
   for (const RunRank& rank : run.ranks)
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
-  Explanation made = explain(run, &forecast);
+  Explanation made = explain(run, &forecast, &scenario.cluster.device());
   if (!request.anchor.empty())
     write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);
   return made;

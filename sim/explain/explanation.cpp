@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 #include "sim/base/input_error.hpp"
 
@@ -75,57 +74,6 @@ StepVariation variation_of(const std::vector<RankStep>& steps) {
   return {sorted.size(), at(5), at(1), at(9)};
 }
 
-// Seconds of each rank in each state, over its steps that count.
-std::vector<std::array<double, step_state_count>> states_of_ranks(
-    const TracedRun& run, const std::vector<RankStep>& steps) {
-  std::vector<std::array<double, step_state_count>> seconds(run.ranks.size());
-  for (const RankStep& step : steps)
-    for (std::size_t i = 0; i < step_state_count && !step.first; ++i)
-      seconds[step.rank][i] += to_seconds(step.parts.by_state[i]);
-  return seconds;
-}
-
-// What a rank is in for longer than the others, communication aside.
-void tell_more(const std::vector<std::array<double, step_state_count>>& seconds, std::size_t rank,
-               double steps, LateRank& late) {
-  const double others = static_cast<double>(seconds.size()) - 1;
-  for (const auto& state : words_of(StepState{})) {
-    if (state.value == StepState::transfer || state.value == StepState::peer) continue;
-    const auto i = static_cast<std::size_t>(state.value);
-    double sum = 0;
-    for (const auto& of : seconds)
-      sum += of[i];
-    const double more = (seconds[rank][i] - (sum - seconds[rank][i]) / others) / steps;
-    if (more <= late.more_seconds) continue;
-    late.more = state.value;
-    late.more_seconds = more;
-  }
-}
-
-std::vector<LateRank> late_ranks(const TracedRun& run, const std::vector<RankStep>& steps) {
-  std::map<std::size_t, double> seconds;
-  std::map<std::size_t, std::set<std::size_t>> waiting;
-  double counted = 0;
-  for (const RankStep& step : steps) {
-    if (step.first) continue;
-    ++counted;
-    for (const auto& [rank, time] : step.waited_for) {
-      seconds[rank] += to_seconds(time);
-      waiting[rank].insert(step.rank);
-    }
-  }
-  counted = std::max(1.0, counted / static_cast<double>(run.ranks.size()));
-  const auto states = states_of_ranks(run, steps);
-  std::vector<LateRank> late;
-  for (const auto& [rank, time] : seconds) {
-    late.push_back({run.ranks[rank].rank, time / counted, waiting[rank].size()});
-    tell_more(states, rank, counted, late.back());
-  }
-  std::stable_sort(late.begin(), late.end(),
-                   [](const LateRank& a, const LateRank& b) { return a.seconds > b.seconds; });
-  return late;
-}
-
 void add_notes(const TracedRun& run, const RunSteps& steps, const Arrivals& arrivals,
                Explanation& made) {
   made.notes.insert(made.notes.end(), run.notes.begin(), run.notes.end());
@@ -154,7 +102,7 @@ double MeanParts::idle() const {
   return sum;
 }
 
-Explanation explain(const TracedRun& run, const Record* forecast) {
+Explanation explain(const TracedRun& run, const Record* forecast, const Device* device) {
   check_has_kernels(run);
   const RunSteps steps = find_steps(run);
   const Arrivals arrivals = find_arrivals(run, steps);
@@ -174,11 +122,13 @@ Explanation explain(const TracedRun& run, const Record* forecast) {
   for (const auto& [step, time] : first)
     made.first_factor =
         std::max(made.first_factor, to_seconds(time) / to_seconds(made.variation.median));
-  made.peak = peak_of_traced(run.device);
+  const std::optional<Device> traced = known_device(run.device);
+  if (traced) made.peak = peak_in_16_bits(*traced);
   const CountedSteps counted = counted_steps(run, steps, made.steps);
   made.kernels = kernel_tables(run, steps, counted, made.mean.step, made.peak);
   made.collectives = collective_table(run, steps, counted, arrivals);
-  made.late = late_ranks(run, made.steps);
+  made.roofline = roofline_of(run, steps, counted, traced ? &*traced : device);
+  made.late = late_ranks(run, steps, arrivals, made.steps);
   made.arrivals_told = arrivals.matched > 0;
   add_notes(run, steps, arrivals, made);
   if (forecast) made.waterfall = make_waterfall(run, *forecast);

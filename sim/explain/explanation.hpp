@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/explain/collective_table.hpp"
-#include "sim/explain/kernel_table.hpp"
 #include "sim/explain/step_parts.hpp"
+#include "sim/explain/tables/collective_table.hpp"
+#include "sim/explain/tables/kernel_table.hpp"
+#include "sim/explain/tables/late_ranks.hpp"
+#include "sim/explain/tables/roofline.hpp"
 #include "sim/explain/waterfall.hpp"
 
 namespace sim {
@@ -23,16 +25,6 @@ struct MeanParts {
     return (*this)[StepState::transfer] + (*this)[StepState::peer];
   }
   double idle() const;
-};
-
-// A rank that others wait for: per step, the time that they wait in sum over them, and what it is
-// in for longer than the mean of the others: compute, a copy, or a cause of idling.
-struct LateRank {
-  RankId rank{};
-  double seconds = 0;
-  std::size_t ranks = 0;  // that waited for it
-  std::optional<StepState> more{};
-  double more_seconds = 0;  // of a step
 };
 
 // Of the steps that count, over all ranks: each takes as long as its longest rank.
@@ -54,6 +46,7 @@ struct Explanation {
   double first_factor = 0;      // the longest of them over the median
   FlopRate peak{};              // of the device in 16 bits; 0: not known
   KernelTables kernels{};
+  Roofline roofline{};
   std::vector<CollectiveRow> collectives{};
   std::vector<LateRank> late{};  // most first
   bool arrivals_told = false;    // waiting for other ranks is told apart from transfer
@@ -62,8 +55,10 @@ struct Explanation {
 };
 
 // Throws InputError for a run without activities of a device. With `forecast`, of the same job with
-// the traced ranks, it says why the run is not as fast.
-Explanation explain(const TracedRun& run, const Record* forecast = nullptr);
+// the traced ranks, it says why the run is not as fast. `device`: that of the roofline, where the
+// trace names none that is known.
+Explanation explain(const TracedRun& run, const Record* forecast = nullptr,
+                    const Device* device = nullptr);
 
 std::string explanation_table(const Explanation& explanation, bool color);
 std::string explanation_markdown(const Explanation& explanation);

@@ -1,6 +1,7 @@
 // A waterfall in words.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,11 @@ namespace sim {
 // [8192x28672x4096] at 71 % of the forecast's rate".
 std::string sentence_of(const WaterfallPart& part, Duration step);
 
-// title_of_part() is the cause in words: "matrix products slower".
-std::string_view title_of_part(const WaterfallPart& part);
+// cause_words() is the cause: "matrix products slower".
+std::string_view cause_words(const WaterfallPart& part);
+
+// The rate of an item over that of its forecast; nothing: one side has no time, or it has no rate.
+std::optional<double> rate_of(TroubleKind kind, const WaterfallItem& item);
 
 std::vector<TextSection> sections_of(const Waterfall& waterfall);
 

@@ -77,7 +77,7 @@ std::string waterfall_section(const Waterfall& w) {
   reached = to_seconds(w.forecast);
   for (const WaterfallPart& part : w.parts) {
     const double time = to_seconds(part.time);
-    HtmlBar bar{.name = std::string{title_of_part(part)},
+    HtmlBar bar{.name = std::string{cause_words(part)},
                 .value = (time >= 0 ? "+" : "") + seconds_text(time),
                 .share = std::abs(time) / highest,
                 .colour = time >= 0 ? slower_colour : faster_colour,
@@ -104,7 +104,7 @@ std::string states_section(const Explanation& e) {
     const double share = e.mean.step > 0 ? e.mean[state.value] / e.mean.step : 0;
     if (share < least_state) continue;
     const auto colour = std::ranges::find(state_colours, state.value, &StateColour::state);
-    bars.push_back({std::string{words_of_state(state.value)}, seconds_text(e.mean[state.value]),
+    bars.push_back({std::string{words_of_state(state.value, e.on_host)}, seconds_text(e.mean[state.value]),
                     share, colour == state_colours.end() ? "#999999" : colour->colour,
                     share_text(share)});
   }
@@ -117,7 +117,8 @@ std::string late_section(const Explanation& e) {
     if (bars.size() == most_late_ranks || late.seconds < least_state * e.mean.step) break;
     bars.push_back({fmt::format("rank {}", late.rank.value), seconds_text(late.seconds),
                     late.seconds / e.late.front().seconds, "#cc79a7",
-                    fmt::format("{} wait{}", late.ranks, late.ranks == 1 ? "s" : "")});
+                    fmt::format("{} wait{}; meanwhile {}", late.ranks, late.ranks == 1 ? "s" : "",
+                                meanwhile_text(late, e.on_host))});
   }
   return bars.empty() ? std::string{}
                       : html_bars("Exposed waiting of a step, in sum over those that wait", bars);

@@ -1,4 +1,4 @@
-#include "sim/explain/kernel_table.hpp"
+#include "sim/explain/tables/kernel_table.hpp"
 
 #include <fmt/format.h>
 
@@ -13,11 +13,6 @@
 namespace sim {
 namespace {
 
-std::string shape_text(const Product& p) {
-  return p.batch == 1 ? fmt::format("{}x{}x{}", p.m, p.n, p.k)
-                      : fmt::format("{} x {}x{}x{}", p.batch, p.m, p.n, p.k);
-}
-
 double flops_of(const Product& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
          static_cast<double>(p.batch);
@@ -31,9 +26,7 @@ class TableMaker {
   KernelTables make(double seconds, FlopRate peak) {
     for (std::size_t r = 0; r < run_.ranks.size(); ++r)
       add_rank(r);
-    std::size_t steps = 0;
-    for (const auto& of : counted_)
-      steps += static_cast<std::size_t>(std::count(of.begin(), of.end(), true));
+    const std::size_t steps = number_of_steps(counted_);
     KernelTables tables;
     const auto rows = [&](std::map<std::string, KernelRow>& from, std::vector<KernelRow>& to) {
       for (auto& [name, row] : from) {
@@ -113,14 +106,28 @@ class TableMaker {
 
 }  // namespace
 
-FlopRate peak_of_traced(const TracedDevice& device) {
+std::string shape_text(const Product& p) {
+  return p.batch == 1 ? fmt::format("{}x{}x{}", p.m, p.n, p.k)
+                      : fmt::format("{} x {}x{}x{}", p.batch, p.m, p.n, p.k);
+}
+
+std::size_t number_of_steps(const CountedSteps& counted) {
+  std::size_t steps = 0;
+  for (const auto& of : counted)
+    steps += static_cast<std::size_t>(std::count(of.begin(), of.end(), true));
+  return steps;
+}
+
+std::optional<Device> known_device(const TracedDevice& device) {
   const std::string name = device_of_gpu(device.name);
-  if (name.empty()) return {};
-  const std::string file = shipped_file("topologies/devices", name);
-  if (file.empty()) return {};
-  const Device known = load_device(file);
+  const std::string file = name.empty() ? name : shipped_file("topologies/devices", name);
+  if (file.empty()) return std::nullopt;
+  return load_device(file);
+}
+
+FlopRate peak_in_16_bits(const Device& device) {
   for (const DType dtype : {DType::bf16, DType::fp16})
-    if (const GemmModel* const model = known.gemm_model(dtype)) return model->peak;
+    if (const GemmModel* const model = device.gemm_model(dtype)) return model->peak;
   return {};
 }
 
