@@ -18,7 +18,8 @@ except ImportError as missing:
 
 # The kernel of this interpreter, whatever kernels are installed.
 KERNEL = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-          "language": "python", "display_name": "Python 3"}
+          "language": "python", "display_name": "Python 3",
+          "env": {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}}  # its warnings are of debuggers
 
 
 def run(path):
