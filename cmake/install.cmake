@@ -57,8 +57,8 @@ install(FILES ${PROJECT_BINARY_DIR}/stepcastConfig.cmake ${PROJECT_BINARY_DIR}/s
 if(STEPCAST_HAVE_PYTHON)
   set(STEPCAST_PYTHON_DIRECTORY lib/python3/dist-packages CACHE STRING "where the Python module is installed, below the prefix")
   install(TARGETS stepcast_python LIBRARY DESTINATION ${STEPCAST_PYTHON_DIRECTORY}/stepcast COMPONENT program)
-  install(FILES python/stepcast/__init__.py python/stepcast/__init__.pyi python/stepcast/py.typed
-    DESTINATION ${STEPCAST_PYTHON_DIRECTORY}/stepcast COMPONENT program)
+  install(DIRECTORY python/stepcast DESTINATION ${STEPCAST_PYTHON_DIRECTORY} COMPONENT program
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 endif()
 
 if(STEPCAST_HAVE_QT)

@@ -15,7 +15,9 @@ PYBIND11_MODULE(_stepcast, module) {
   module.attr("__version__") = STEPCAST_VERSION;
   stepcast_python::add_errors(module);
   stepcast_python::add_timeline(module);
+  stepcast_python::add_import(module);
   stepcast_python::add_forecast(module);
   stepcast_python::add_search(module);
   stepcast_python::add_sweep(module);
+  stepcast_python::add_explain(module);
 }

@@ -15,6 +15,8 @@ void add_forecast(pybind11::module_& module);
 void add_timeline(pybind11::module_& module);
 void add_search(pybind11::module_& module);
 void add_sweep(pybind11::module_& module);
+void add_import(pybind11::module_& module);
+void add_explain(pybind11::module_& module);
 
 // A stepcast.Timeline.
 pybind11::object timeline_object(const sim::Plan& plan, const sim::Timeline& timeline);

@@ -49,6 +49,12 @@ std::vector<std::string> axes_of(const py::dict& over) {
 
 ScenarioArgument::ScenarioArgument(const py::object& scenario, const py::object& overrides)
     : overrides_{overrides_of(overrides)} {
+  if (py::isinstance<ImportedFile>(scenario)) {
+    const auto& imported = scenario.cast<const ImportedFile&>();
+    path_ = imported.job.scenario.name;
+    text_ = imported_yaml(imported.job, imported.file, "");
+    return;
+  }
   if (!py::isinstance<py::dict>(scenario)) {
     path_ = path_of(scenario);
     return;

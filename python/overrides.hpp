@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/interop/job_file.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/scenario/sources.hpp"
 
@@ -19,9 +20,15 @@ std::vector<std::string> overrides_of(const pybind11::object& overrides);
 // {"layout.tensor_parallel": [1, 2, 4], "cluster.nodes": "8..64*2"} as texts of --over.
 std::vector<std::string> axes_of(const pybind11::dict& over);
 
-// A scenario: the path of its file, or a dict with what the file would say, whose own paths are
-// relative to the working folder. With overrides on top. The interpreter's lock is needed for this
-// alone: open() may run without it.
+// ImportedFile is a job with the file that it was read from, whose name its scenario tells.
+struct ImportedFile {
+  sim::JobFile file;
+  sim::ImportedJob job;
+};
+
+// A scenario: the path of its file, one that was read from a job, or a dict with what the file
+// would say, whose own paths are relative to the working folder. With overrides on top. The
+// interpreter's lock is needed for this alone: open() may run without it.
 class ScenarioArgument {
  public:
   ScenarioArgument(const pybind11::object& scenario, const pybind11::object& overrides);

@@ -8,45 +8,59 @@ Every figure has its unit in its name. Mistakes in the input raise `InputError`,
 line and column of each. Long calls can be interrupted with Ctrl-C.
 """
 
-import os as _os
-
-# An installed package carries the shipped models and clusters.
-_data = _os.path.join(_os.path.dirname(__file__), "data")
-if "STEPCAST_DATA" not in _os.environ and _os.path.isdir(_data):
-    _os.environ["STEPCAST_DATA"] = _data
-
-from ._stepcast import (  # noqa: E402
+from . import _stepcast
+from ._live_objects import from_hf, from_megatron, from_torch, from_torchtitan
+from ._notebook import attach as _attach
+from ._stepcast import (
+    Explanation,
     Forecast,
     InputError,
     Problem,
     RankedLayout,
+    Scenario,
     SearchResult,
     Stopped,
     Sweep,
     Timeline,
     __version__,
     budget,
+    explain,
     forecast,
+    import_job,
     memory,
     search,
     search_workload,
     sweep,
 )
+from ._watch import Watch, trainer_callback, watch
+
+_attach(_stepcast)
 
 __all__ = [
+    "Explanation",
     "Forecast",
     "InputError",
     "Problem",
     "RankedLayout",
+    "Scenario",
     "SearchResult",
     "Stopped",
     "Sweep",
     "Timeline",
+    "Watch",
     "__version__",
     "budget",
+    "explain",
     "forecast",
+    "from_hf",
+    "from_megatron",
+    "from_torch",
+    "from_torchtitan",
+    "import_job",
     "memory",
     "search",
     "search_workload",
     "sweep",
+    "trainer_callback",
+    "watch",
 ]

@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 Path: TypeAlias = str | PathLike[str]
 Value: TypeAlias = str | bool | int | float | Sequence[str | bool | int | float]
 Overrides: TypeAlias = Mapping[str, Value] | None
-Scenario: TypeAlias = Path | dict[str, Any]
 
 __version__: str
 
@@ -53,10 +52,23 @@ class Timeline:
     def __len__(self) -> int: ...
     def columns(self) -> dict[str, Int32Column | Int64Column]:
         """rank, represents, stage, name, stream, layer, micro_batch; begin_ps, active_ps, end_ps."""
+    def to_pandas(self) -> Any: ...
     @property
     def names(self) -> list[str]: ...
     @property
     def streams(self) -> list[str]: ...
+
+class Scenario:
+    """A scenario that was read from a job; str() is its file's text."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What the forecast leaves out or reads otherwise, a line each."""
+    @property
+    def gpus(self) -> int: ...
+    def save(self, path: Path) -> None: ...
+
+AnyScenario: TypeAlias = Path | dict[str, Any] | Scenario
 
 class Forecast:
     """The forecast of one training step. Units are in the names."""
@@ -111,6 +123,10 @@ class Forecast:
     def to_json(self) -> str: ...
     def to_svg(self) -> str: ...
     def save_trace(self, path: Path) -> None: ...
+    def to_pandas(self) -> Any:
+        """The timeline: a row per operator."""
+    def plot_breakdown(self, axes: Any = None) -> Any:
+        """Returns Matplotlib's axes."""
 
 class RankedLayout:
     @property
@@ -138,6 +154,10 @@ class SearchResult:
     @property
     def layouts_considered(self) -> int: ...
     def to_dict(self) -> dict[str, Any]: ...
+    def to_pandas(self) -> Any:
+        """A row per best layout."""
+    def plot_front(self, axes: Any = None) -> Any:
+        """Returns Matplotlib's axes."""
 
 class Sweep:
     @property
@@ -147,9 +167,48 @@ class Sweep:
     def to_dict(self) -> dict[str, Any]: ...
     def to_svg(self) -> str: ...
     def __len__(self) -> int: ...
+    def to_pandas(self) -> Any:
+        """A row per point."""
+    def plot_step_time(self, axes: Any = None) -> Any:
+        """Returns Matplotlib's axes."""
+
+class Explanation:
+    """Where the time of a traced run goes."""
+
+    @property
+    def step_time_s(self) -> float: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def to_pandas(self) -> Any:
+        """A row per cause of the difference; without a forecast, per traced step."""
+    def plot_causes(self, axes: Any = None) -> Any:
+        """Returns Matplotlib's axes."""
+
+class Watch:
+    """Watch times the steps of a loop. It raises nothing and waits for nothing."""
+
+    forecast: Forecast | None
+    def __init__(
+        self,
+        scenario: Any = None,
+        overrides: Overrides = None,
+        *,
+        log: Path | None = None,
+        warm_up: int = 10,
+        window: int = 20,
+        say: Callable[[str], object] | None = None,
+        rank: int | None = None,
+        **job: Any,
+    ) -> None: ...
+    def __enter__(self) -> Watch: ...
+    def __exit__(self, *_: object) -> None: ...
+    def start(self) -> Watch: ...
+    def step(self) -> None: ...
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]: ...
+    def close(self) -> None: ...
+    def summary(self) -> dict[str, Any]: ...
 
 def forecast(
-    scenario: Scenario,
+    scenario: AnyScenario,
     overrides: Overrides = None,
     *,
     what_if: bool = False,
@@ -157,9 +216,9 @@ def forecast(
     progress: Callable[[str, float], object] | None = None,
     threads: int = 0,
 ) -> Forecast: ...
-def memory(scenario: Scenario, overrides: Overrides = None) -> Forecast: ...
+def memory(scenario: AnyScenario, overrides: Overrides = None) -> Forecast: ...
 def search(
-    scenario: Scenario,
+    scenario: AnyScenario,
     overrides: Overrides = None,
     *,
     progress: Callable[[dict[str, Any]], object] | None = None,
@@ -186,3 +245,53 @@ def sweep(
     threads: int = 0,
 ) -> Sweep: ...
 def budget(scenario: Path, overrides: Overrides = None) -> dict[str, Any]: ...
+def explain(
+    traces: Path | Sequence[Path], scenario: AnyScenario | None = None, overrides: Overrides = None
+) -> Explanation: ...
+def import_job(
+    kind: str,
+    file: Path,
+    *,
+    cluster: Path,
+    gpus: int = 0,
+    model: Path = "",
+    sequence_length: int = 0,
+    micro_batch: int = 0,
+    global_batch: int = 0,
+    accumulation_steps: int = 0,
+    precision: str = "",
+    model_inside: bool = False,
+    overrides: Overrides = None,
+) -> Scenario: ...
+def from_megatron(
+    args: Any, *, cluster: Path, gpus: int = 0, overrides: Overrides = None
+) -> Scenario: ...
+def from_torchtitan(
+    config: Any, *, cluster: Path, gpus: int = 0, overrides: Overrides = None
+) -> Scenario: ...
+def from_hf(
+    model_or_config: Any,
+    training_arguments: Any,
+    *,
+    cluster: Path,
+    gpus: int = 0,
+    sequence_length: int = 0,
+    overrides: Overrides = None,
+) -> Scenario: ...
+def from_torch(
+    module: Any,
+    *,
+    cluster: Path,
+    micro_batch: int,
+    sequence_length: int,
+    gpus: int = 0,
+    accumulation_steps: int = 1,
+    strategy: str = "ddp",
+    precision: str = "bf16",
+    heads: int = 0,
+    recompute: bool = False,
+    compiled: bool = False,
+    overrides: Overrides = None,
+) -> Scenario: ...
+def watch(scenario: Any = None, overrides: Overrides = None, **options: Any) -> Watch: ...
+def trainer_callback(scenario: Any = None, **options: Any) -> Any: ...

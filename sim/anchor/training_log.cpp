@@ -28,7 +28,8 @@ constexpr std::array forms{
     Form{"torchtitan", " wps:", "step:", 0},
     Form{"NeMo", "train_step_timing in s", "", 1},
     Form{"Megatron Bridge", "Step Time :", "", 1},
-    Form{"DeepSpeed", "iter time (s):", "", 1}};
+    Form{"DeepSpeed", "iter time (s):", "", 1},
+    Form{"stepcast.watch", "\"step_time_s\":", "\"step\":", 1}};
 
 // Colours of a terminal: ESC [ ... m.
 std::string without_colours(std::string_view line) {
@@ -127,12 +128,17 @@ LoggedStep logged_step(const TrainingLog& log, double tokens_per_gpu) {
       count < few ? std::min<std::size_t>(1, count - 1) : std::max<std::size_t>(2, count / 10);
   const std::vector<double> rest{log.values.begin() + static_cast<std::ptrdiff_t>(warm_up),
                                  log.values.end()};
-  const double median = quantile(rest, 0.5);
-  const double seconds = log.token_rate ? tokens_per_gpu / median : median;
-  if (!(seconds < 1e6))
+  const auto seconds_at = [&](double share) {
+    return log.token_rate ? tokens_per_gpu / quantile(rest, 1 - share) : quantile(rest, share);
+  };
+  constexpr double longest = 1e6;
+  const double seconds = seconds_at(0.5);
+  if (!(seconds < longest))
     throw InputError{SourcePosition{"the log of " + log.writer, 0, 0},
                      fmt::format("its median step takes {:g} s; allowed: up to 1e6 s", seconds)};
   return {.median = duration_from_seconds(seconds),
+          .least_tenth = duration_from_seconds(seconds_at(0.1)),
+          .most_tenth = duration_from_seconds(std::min(seconds_at(0.9), longest)),
           .steps = static_cast<int>(rest.size()),
           .left_out = static_cast<int>(warm_up)};
 }

@@ -60,7 +60,7 @@ Command anchor_command() {
                    .into = &runs.logs,
                    .form = "FILE",
                    .help = "training log of the first SCENARIO, of the second, ... (Megatron-LM, "
-                           "torchtitan, NeMo, Megatron Bridge, DeepSpeed)",
+                           "torchtitan, NeMo, Megatron Bridge, DeepSpeed, stepcast.watch)",
                    .repeated = true},
                   {.name = "--runs",
                    .into = &runs.table,

@@ -3,6 +3,7 @@
 
 #include "sim/cli/anchor_to.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/explain_log.hpp"
 #include "sim/cli/infer_scenario.hpp"
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
@@ -48,8 +49,21 @@ ExitCode explain_hang(const ExplainRequest& request) {
   return ExitCode::done;
 }
 
+// Steps that were only timed.
+ExitCode explain_step_log(const ExplainRequest& request) {
+  if (request.traces.size() > 1 || !request.infer.file.empty() || !request.anchor.empty() ||
+      request.fail_above >= 0 || request.output != OutputFormat::table)
+    throw WrongUse{"a log of steps has no kernels: give it alone, or with --scenario FILE"};
+  std::optional<Scenario> scenario;
+  if (!request.scenario.empty()) scenario = load_scenario(request.scenario, request.overrides);
+  print_result(step_log_text(request.traces.front(), scenario ? &*scenario : nullptr));
+  return ExitCode::done;
+}
+
 ExitCode explain_traces(const ExplainRequest& request) {
-  if (is_recorder_dump(head_of_file(request.traces.front()))) return explain_hang(request);
+  const std::string head = head_of_file(request.traces.front());
+  if (is_recorder_dump(head)) return explain_hang(request);
+  if (is_step_log(head)) return explain_step_log(request);
   if (request.scenario.empty() && !request.overrides.empty())
     throw WrongUse{"--set is of a scenario: give it with --scenario FILE"};
   if (request.scenario.empty() && request.fail_above >= 0)
@@ -81,7 +95,7 @@ Command explain_command() {
              .into = &request->traces,
              .help = "traces of one job, one or several ranks each: of the PyTorch "
                      "profiler, of nsys (sqlite), of --trace or --record; or dumps of PyTorch's "
-                     "Flight Recorder",
+                     "Flight Recorder; or a log of stepcast.watch",
              .required = true},
             {.name = "--scenario",
              .into = &request->scenario,

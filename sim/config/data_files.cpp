@@ -75,6 +75,17 @@ std::string find_data_file(const std::string& kind, const std::string& name) {
                   names.empty() ? "" : "; " + choices_text(name, {names.begin(), names.end()}))};
 }
 
+std::string scenario_file(const std::string& path) {
+  std::error_code ignored;
+  if (path.empty() || fs::exists(path, ignored)) return path;
+  if (path.starts_with("scenarios/")) {
+    const fs::path shipped = fs::path{data_folder()} / path;
+    if (fs::is_regular_file(shipped, ignored)) return shipped.string();
+  }
+  const std::string shipped = shipped_file("scenarios", path);
+  return shipped.empty() ? path : shipped;
+}
+
 std::string find_suite(const std::string& name) {
   std::error_code ignored;
   return fs::is_regular_file(name, ignored) ? name : find_data_file("validation/real", name);

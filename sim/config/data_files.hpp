@@ -17,6 +17,10 @@ std::vector<std::string> data_tables(const std::string& folder);
 // with a config.json. Throws InputError, with the names that are nearest.
 std::string find_data_file(const std::string& kind, const std::string& name);
 
+// scenario_file() is the path itself where that is a file; else the shipped one that it names, as
+// "scenarios/search/mixtral-8x7b-64-h100.yaml" or "gpt2-124m-8-h100"; else the path.
+std::string scenario_file(const std::string& path);
+
 // A file that the file `from` names: absolute, relative to the folder of `from`, or, where there is
 // none, the shipped one of that name and kind.
 std::string referenced_file(const std::string& from, const std::string& reference,

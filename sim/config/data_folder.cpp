@@ -1,5 +1,7 @@
 #include "sim/config/data_folder.hpp"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -23,14 +25,23 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+// Of the shared object that this is part of: the Python module. Empty in a program.
+fs::path folder_of_module() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&folder_of_program), &info) == 0 || !info.dli_fname)
+    return {};
+  const fs::path object{info.dli_fname};
+  return object.extension() == ".so" ? object.parent_path() : fs::path{};
+}
+
 // Where the data may lie, the first choice first.
 std::vector<fs::path> places() {
   std::error_code ignored;
-  const fs::path program = folder_of_program();
-  std::vector<fs::path> all{fs::current_path(ignored),     program,
-                            program / "../share/stepcast", STEPCAST_SOURCE_DIR,
-                            STEPCAST_INSTALLED_DATA,       "/usr/share/stepcast"};
-  std::erase_if(all, [](const fs::path& folder) { return folder.empty(); });
+  const fs::path program = folder_of_program(), module = folder_of_module();
+  std::vector<fs::path> all{fs::current_path(ignored)};
+  if (!module.empty()) all.push_back(module / "share/stepcast");
+  if (!program.empty()) all.insert(all.end(), {program, program / "../share/stepcast"});
+  all.insert(all.end(), {STEPCAST_SOURCE_DIR, STEPCAST_INSTALLED_DATA, "/usr/share/stepcast"});
   return all;
 }
 

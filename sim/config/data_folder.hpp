@@ -6,9 +6,9 @@
 namespace sim {
 
 // The folder with models/ and topologies/: $STEPCAST_DATA, else the working folder if it has them,
-// else the folder that the program lies in or ../share/stepcast from there, else the source tree
-// that it was built from, else where it was installed. Throws InputError where $STEPCAST_DATA is no
-// such folder.
+// else share/stepcast beside the Python module, the folder that the program lies in or
+// ../share/stepcast from there, else the source tree that it was built from, else where it was
+// installed. Throws InputError where $STEPCAST_DATA is no such folder.
 std::string data_folder();
 
 // program_data_file() is the path of a file that is not for users to write,

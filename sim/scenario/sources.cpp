@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/base/input_error.hpp"
+#include "sim/config/data_files.hpp"
 #include "sim/config/file_kind.hpp"
 
 namespace sim {
@@ -46,8 +47,9 @@ ScenarioSources::ScenarioSources(std::string path, Document file, std::optional<
 ScenarioSources::ScenarioSources(const std::string& path, const std::vector<std::string>& overrides)
     : ScenarioSources{[&] {
         SetOptions set = read_set(overrides);
-        Document file = load_file([&] { return Document::load(path); }, set.no_assignments);
-        return ScenarioSources{path, std::move(file), std::move(set.document),
+        const std::string found = scenario_file(path);
+        Document file = load_file([&] { return Document::load(found); }, set.no_assignments);
+        return ScenarioSources{found, std::move(file), std::move(set.document),
                                std::move(set.no_assignments)};
       }()} {}
 

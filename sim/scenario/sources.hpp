@@ -13,7 +13,8 @@ namespace sim {
 
 class ScenarioSources {
  public:
-  // `overrides` are "section.key=value" of --set. Throws InputError, with the mistakes of both,
+  // `path` is of a file, or names a shipped one (scenario_file()). `overrides` are
+  // "section.key=value" of --set. Throws InputError, with the mistakes of both,
   // where the file does not parse or is no scenario; what is no assignment is told by finish().
   explicit ScenarioSources(const std::string& path, const std::vector<std::string>& overrides = {});
   // The text of a scenario file. `path` stands for it in messages, and what it names relative to

@@ -30,7 +30,7 @@ std::string megatron(double milliseconds) {
 
 }  // namespace
 
-TEST_CASE("The times of steps are read from the logs of five writers", "[anchor]") {
+TEST_CASE("The times of steps are read from the logs of six writers", "[anchor]") {
   CHECK(read("hello\n" + megatron(6432.5)).values == std::vector<double>{6.4325});
   CHECK(read(megatron(1)).writer == "Megatron-LM");
   const TrainingLog titan = read(
@@ -45,6 +45,10 @@ TEST_CASE("The times of steps are read from the logs of five writers", "[anchor]
         std::vector<double>{6.43});
   CHECK(read("steps: 10 loss: 3.2 iter time (s): 1.234 samples/sec: 51.2\n").values ==
         std::vector<double>{1.234});
+  CHECK(read("{\"stepcast_watch\": 1, \"warm_up\": 10}\n{\"event\": \"forecast\", \"forecast_s\": "
+             "9.5}\n"
+             "{\"step\": 1, \"step_time_s\": 6.25}\n")
+            .values == std::vector<double>{6.25});
 }
 
 TEST_CASE("One writer's lines count, and lines without a number do not", "[anchor]") {
@@ -73,12 +77,16 @@ TEST_CASE("The warm-up is left out, and the median counts", "[anchor]") {
   CHECK(step.left_out == 2);
   CHECK(step.steps == 4);
   CHECK(to_seconds(step.median) == Approx(2.5));
+  CHECK(to_seconds(step.least_tenth) == Approx(1.3));
+  CHECK(to_seconds(step.most_tenth) == Approx(35.9));
   log.values = {7};
   CHECK(to_seconds(logged_step(log, 0).median) == Approx(7));
   log.values.assign(50, 1.0);
   CHECK(logged_step(log, 0).left_out == 5);
   log = {.writer = "torchtitan", .token_rate = true, .values = {1, 500, 500}};
   CHECK(to_seconds(logged_step(log, 1000).median) == Approx(2));
+  log.values = {1, 1, 100, 400, 500};
+  CHECK(logged_step(log, 1000).least_tenth < logged_step(log, 1000).most_tenth);
 }
 
 TEST_CASE("A line without an end is read in pieces", "[anchor]") {
