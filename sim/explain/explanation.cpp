@@ -128,7 +128,7 @@ Explanation explain(const TracedRun& run, const Record* forecast, const Device* 
   made.kernels = kernel_tables(run, steps, counted, made.mean.step, made.peak);
   made.collectives = collective_table(run, steps, counted, arrivals);
   made.roofline = roofline_of(run, steps, counted, traced ? &*traced : device);
-  made.late = late_ranks(run, steps, arrivals, made.steps);
+  made.late = late_ranks(run, arrivals, made.steps);
   made.arrivals_told = arrivals.matched > 0;
   add_notes(run, steps, arrivals, made);
   if (forecast) made.waterfall = make_waterfall(run, *forecast);

@@ -91,9 +91,9 @@ Json late_json(const std::vector<LateRank>& rows) {
   Json list = Json::array();
   for (const LateRank& row : rows) {
     Json entry{{"rank", row.rank.value}, {"waited_for_s", row.seconds}, {"ranks", row.ranks}};
-    entry["meanwhile"] = Json::array();
-    for (const LateWork& work : row.meanwhile)
-      entry["meanwhile"].push_back(
+    entry["longer"] = Json::array();
+    for (const LateWork& work : row.longer)
+      entry["longer"].push_back(
           {{"state", word(work.state)}, {"name", work.name}, {"time_s", work.seconds}});
     list.push_back(std::move(entry));
   }

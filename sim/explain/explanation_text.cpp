@@ -136,11 +136,11 @@ TextSection collectives_of(const Explanation& e) {
 
 TextSection late_of(const Explanation& e) {
   TextSection section{.title = "Ranks that others wait for (exposed waiting, in sum over them)",
-                      .head = {"rank", "time of a step", "ranks that wait", "meanwhile it is in"}};
+                      .head = {"rank", "time of a step", "ranks that wait", "it takes longer for"}};
   for (const LateRank& late : e.late) {
     if (section.rows.size() >= most_rows || late.seconds < e.mean.step * least_seen) break;
     section.rows.push_back({std::to_string(late.rank.value), seconds_text(late.seconds),
-                            std::to_string(late.ranks), meanwhile_text(late, e.on_host)});
+                            std::to_string(late.ranks), longer_text(late, e.on_host)});
   }
   return section;
 }

@@ -10,6 +10,7 @@
 #include "sim/explain/waterfall_words.hpp"
 #include "sim/page/html.hpp"
 #include "sim/page/page.hpp"
+#include "sim/page/scatter_chart.hpp"
 
 namespace sim {
 namespace {
@@ -104,9 +105,9 @@ std::string states_section(const Explanation& e) {
     const double share = e.mean.step > 0 ? e.mean[state.value] / e.mean.step : 0;
     if (share < least_state) continue;
     const auto colour = std::ranges::find(state_colours, state.value, &StateColour::state);
-    bars.push_back({std::string{words_of_state(state.value, e.on_host)}, seconds_text(e.mean[state.value]),
-                    share, colour == state_colours.end() ? "#999999" : colour->colour,
-                    share_text(share)});
+    bars.push_back({std::string{words_of_state(state.value, e.on_host)},
+                    seconds_text(e.mean[state.value]), share,
+                    colour == state_colours.end() ? "#999999" : colour->colour, share_text(share)});
   }
   return html_bars("Mean over ranks and steps; the parts sum to the step exactly", bars);
 }
@@ -117,11 +118,61 @@ std::string late_section(const Explanation& e) {
     if (bars.size() == most_late_ranks || late.seconds < least_state * e.mean.step) break;
     bars.push_back({fmt::format("rank {}", late.rank.value), seconds_text(late.seconds),
                     late.seconds / e.late.front().seconds, "#cc79a7",
-                    fmt::format("{} wait{}; meanwhile {}", late.ranks, late.ranks == 1 ? "s" : "",
-                                meanwhile_text(late, e.on_host))});
+                    fmt::format("{} wait{}; longer in {}", late.ranks, late.ranks == 1 ? "s" : "",
+                                longer_text(late, e.on_host))});
   }
   return bars.empty() ? std::string{}
                       : html_bars("Exposed waiting of a step, in sum over those that wait", bars);
+}
+
+std::string point_words(const RooflinePoint& point) {
+  std::string words = point.name;
+  if (!point.shape.empty()) words += " " + point.shape;
+  words += fmt::format(": {:.3g} TFLOP/s, {:.3g} FLOP/byte", point.flop_rate() / 1e12,
+                       point.intensity());
+  if (point.of_roof > 0) words += fmt::format(", {:.0f} % of the roof", 100 * point.of_roof);
+  return words;
+}
+
+// The device's lines over the intensities of an axis: what the memory allows, up to the peak.
+ScatterLine roof_line(const RooflineLine& line, Bandwidth memory, const ScatterAxis& axis) {
+  const double peak = line.peak.in_flops_per_second() / 1e12;
+  const double bytes = memory.in_bytes_per_second() / 1e12;
+  const double ridge = std::clamp(peak / bytes, axis.low, axis.high);
+  return {{{axis.low, std::min(peak, axis.low * bytes)},
+           {ridge, std::min(peak, ridge * bytes)},
+           {axis.high, std::min(peak, axis.high * bytes)}},
+          fmt::format("{} {:.0f} TFLOP/s", word(line.dtype), peak)};
+}
+
+std::string roofline_section(const Roofline& roofline) {
+  ScatterChart chart{.title = "Achieved rates of kernels over their arithmetic intensity"};
+  std::vector<double> xs, ys;
+  for (const RooflinePoint& point : roofline.points) {
+    if (point.flops <= 0 || point.bytes <= 0 || point.seconds <= 0) continue;
+    chart.points.push_back({point.intensity(), point.flop_rate() / 1e12,
+                            point.memory_bound ? PointMark::ring : PointMark::disc,
+                            point_words(point)});
+    xs.push_back(chart.points.back().x);
+    ys.push_back(chart.points.back().y);
+  }
+  if (xs.empty()) return {};
+  for (const RooflineLine& line : roofline.compute)
+    ys.push_back(line.peak.in_flops_per_second() / 1e12);
+  chart.x = axis_over("arithmetic intensity (FLOP per byte)", true, xs);
+  chart.y = axis_over("achieved rate (TFLOP/s)", true, ys);
+  for (const RooflineLine& line : roofline.compute)
+    if (roofline.memory.in_bytes_per_second() > 0) {
+      ScatterLine roof = roof_line(line, roofline.memory, chart.x);
+      for (auto& [x, y] : roof.points)
+        y = std::max(y, chart.y.low);
+      chart.lines.push_back(std::move(roof));
+    }
+  std::string below = "<p>Discs: bound by arithmetic. Rings: bound by memory. ";
+  below += roofline.device.empty()
+               ? "The device is not known, so that there are no lines of what it can do.</p>\n"
+               : "Lines: the data sheet of " + html_text(roofline.device) + ".</p>\n";
+  return scatter_chart_svg(chart) + below;
 }
 
 }  // namespace
@@ -137,6 +188,7 @@ std::string explain_page(const Explanation& explanation, const std::string& comm
     add("From the forecast to the run", waterfall_section(*explanation.waterfall));
   add("Where the time of a step goes", states_section(explanation));
   add("Ranks that others wait for", late_section(explanation));
+  add("Roofline", roofline_section(explanation.roofline));
   add("All figures", html_of_markdown(explanation_markdown(explanation)));
   page.json = explanation_json(explanation);
   page.command = command;

@@ -106,7 +106,7 @@ StatesPane::StatesPane(QWidget* parent) : QWidget{parent} {
   ranks_ = new QTableWidget{0, 4};
   ranks_->setAccessibleName(tr("Ranks that others wait for"));
   ranks_->setHorizontalHeaderLabels(
-      {tr("rank"), tr("others wait"), tr("ranks"), tr("meanwhile it is in")});
+      {tr("rank"), tr("others wait"), tr("ranks"), tr("it takes longer for")});
   ranks_->horizontalHeaderItem(1)->setToolTip(
       tr("Exposed waiting of a step, in sum over the ranks that wait"));
   ranks_->horizontalHeaderItem(2)->setToolTip(tr("Ranks that wait for it"));
@@ -158,7 +158,7 @@ void StatesPane::fill_ranks() {
       if (late.seconds < least_seen * explanation_->mean.step) continue;
       const int row = ranks_->rowCount();
       ranks_->insertRow(row);
-      const QString doing = QString::fromStdString(sim::meanwhile_text(late, explanation_->on_host));
+      const QString doing = QString::fromStdString(sim::longer_text(late, explanation_->on_host));
       const std::array cells{QString::number(late.rank.value), time_text(late.seconds),
                              QString::number(late.ranks), doing};
       for (int i = 0; i < ranks_->columnCount(); ++i) {
@@ -198,7 +198,8 @@ void StatesPane::show_bars() {
       const double mean = explanation_->mean.by_state[i];
       if (std::max(mean, other[i]) < least_seen * step) continue;
       const StateLook look = look_of(state.value);
-      const QString words = to_qstring(sim::words_of_state(state.value, explanation_ && explanation_->on_host));
+      const QString words =
+          to_qstring(sim::words_of_state(state.value, explanation_ && explanation_->on_host));
       shown.parts.push_back(
           {words, theme.parts[look.part], look.hatched, mean, other[i], time_text(mean),
            chosen ? time_text(other[i]) : QString{},

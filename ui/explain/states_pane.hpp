@@ -1,4 +1,4 @@
-// Where the time of a step goes, and the ranks that others wait for with what they do meanwhile.
+// Where the time of a step goes, and the ranks that others wait for with what they take longer for.
 #pragma once
 
 #include <QLabel>

@@ -1,4 +1,4 @@
-// Ranks that others wait for, and what they do while they are waited for.
+// Ranks that others wait for, and what they take longer for than the others.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace sim {
 
 struct LateWork {
   StepState state = StepState::untold;
-  std::string name{};  // of the kernel or the collective; empty: the rank is idle
-  double seconds = 0;  // of a step
+  std::string name{};  // of the kernel; empty: the rank is idle
+  double seconds = 0;  // of a step, beyond the mean of the other ranks
 };
 
 // Per step, the exposed time that others wait for the rank, in sum over them.
@@ -20,16 +20,16 @@ struct LateRank {
   RankId rank{};
   double seconds = 0;
   std::size_t ranks = 0;  // that waited for it
-  // What the rank does while at least one waits for a collective that it has not begun, longest
-  // first. Instants count once.
-  std::vector<LateWork> meanwhile{};
+  // What the rank is in for longer than the others, communication aside; longest first.
+  std::vector<LateWork> longer{};
 };
 
 // Most waited for first. `list`: rank_steps() of the run.
-std::vector<LateRank> late_ranks(const TracedRun& run, const RunSteps& steps,
-                                 const Arrivals& arrivals, const std::vector<RankStep>& list);
+std::vector<LateRank> late_ranks(const TracedRun& run, const Arrivals& arrivals,
+                                 const std::vector<RankStep>& list);
 
-// "62 % compute, most of it nvjet_hsh_128x256"; empty: not told. `on_host`: of a run without GPUs.
-std::string meanwhile_text(const LateRank& late, bool on_host = false);
+// "compute, by 12.30 ms; most of it nvjet_hsh_128x256"; empty: nothing is longer. `on_host`: of a
+// run without GPUs.
+std::string longer_text(const LateRank& late, bool on_host = false);
 
 }  // namespace sim

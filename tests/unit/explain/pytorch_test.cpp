@@ -52,9 +52,9 @@ TEST_CASE("a DDP run of PyTorch: buckets are the gradients, and the rank that sl
   REQUIRE_FALSE(e.late.empty());
   CHECK(e.late[0].rank == RankId{1});
   CHECK(e.late[0].seconds > 0.05);  // it sleeps for 50 ms in each step
-  REQUIRE_FALSE(e.late[0].meanwhile.empty());
-  CHECK(e.late[0].meanwhile[0].state == StepState::host);
-  CHECK(e.late[0].meanwhile[0].seconds > 0.045);
+  REQUIRE_FALSE(e.late[0].longer.empty());
+  CHECK(e.late[0].longer[0].state == StepState::host);
+  CHECK(e.late[0].longer[0].seconds > 0.045);
 }
 
 TEST_CASE("an FSDP run of PyTorch: weights are gathered for each layer, forward and backward") {
