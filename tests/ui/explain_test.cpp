@@ -6,6 +6,7 @@
 #include <QTemporaryDir>
 #include <QtTest/QTest>
 
+#include "sim/timeline/perfetto.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 #include "tests/ui/wait.hpp"
@@ -135,6 +136,42 @@ TEST_CASE("An operator of a cause is wide enough to be seen") {
   REQUIRE(view.selected());
   const sim::Span& span = shown.pane.overlay()->span(*view.selected());
   CHECK(static_cast<double>((span.end - span.begin).count()) > 0.02 * view.window().length());
+}
+
+TEST_CASE("Of a trace, too, a cause leads to kernels of the rank that is looked at") {
+  const QTemporaryDir folder;
+  const QString path = folder.filePath("slow.json");
+  Session slow;
+  slow.open(shipped_file(its_scenario));
+  slow.set_knobs({{"cluster.device.memory_bandwidth", "x0.25"}}, "memory");
+  REQUIRE(test::until([&] { return !slow.computing(); }));
+  REQUIRE(slow.problems().empty());
+  const sim::Forecast& forecast = slow.result()->forecast;
+  sim::write_perfetto_file(path.toStdString(), *forecast.plan, forecast.timeline,
+                           {.title = "step", .gpus_per_node = 4, .ranks = {}});
+  Session session;
+  session.open(shipped_file(its_scenario));
+  REQUIRE(test::until([&] { return !session.computing(); }));
+  OverlayPane pane{session};
+  pane.open_run({path});
+  REQUIRE(test::until([&] { return !pane.busy(); }));
+  REQUIRE(pane.problem().toStdString().empty());
+  REQUIRE(pane.overlay());
+  CHECK(pane.overlay()->traced);
+  const ExplanationPtr& explanation = pane.explain().explanation();
+  REQUIRE(explanation->waterfall);
+  REQUIRE(explanation->waterfall->difference() > sim::Duration{});
+  CHECK(explanation->waterfall->parts.front().kind == sim::TroubleKind::memory_bound);
+  pane.explain().waterfall().select(CauseAt{0});
+  REQUIRE(pane.timelines().selected());
+  const OverlayAt at = *pane.timelines().selected();
+  const std::optional<OverlayAt> other = pane.overlay()->other(at);
+  REQUIRE(other);
+  const auto length = [&](const OverlayAt& of) {
+    const sim::Span& span = pane.overlay()->span(of);
+    return span.end - span.begin;
+  };
+  CHECK(length(at.side == 1 ? at : *other) > length(at.side == 0 ? at : *other));
 }
 
 TEST_CASE("Kernels of known work are points that keys reach, with name, shape and rate") {

@@ -11,6 +11,7 @@
 #include "ui/choose/choose_state.hpp"
 #include "ui/core/write_file.hpp"
 #include "ui/timeline/view.hpp"
+#include "ui/validate/overlay_state.hpp"
 
 namespace ui {
 namespace {
@@ -71,6 +72,7 @@ QByteArray state_json(MainWindow& window) {
   state["selection"] = selection_of(session.selection());
   state["controls"] = places_of(window);
   state["search"] = choose_state(window.choose());
+  state["explanation"] = overlay_state(window.overlay());
   if (session.result())
     state["report"] = QJsonDocument::fromJson(QByteArray::fromStdString(
                                                   sim::to_json(session.result()->forecast.report)))
@@ -91,6 +93,11 @@ StateFile::StateFile(MainWindow& window, QString path)
   connect(&session, &Session::selection_changed, this, later);
   connect(&session, &Session::knobs_changed, this, later);
   connect(&window.timeline(), &TimelineView::window_changed, this, later);
+  OverlayPane& overlay = window.overlay();
+  connect(&overlay, &OverlayPane::changed, this, later);
+  connect(&overlay.timelines(), &OverlayView::selection_changed, this, later);
+  connect(&overlay.explain().waterfall(), &WaterfallTree::selected_changed, this, later);
+  connect(&overlay.explain().roofline(), &RooflineChart::kernel_chosen, this, later);
   connect(&window.choose(), &ChoosePane::settled_changed, this, later);
   connect(&window.choose().search(), &SearchJob::progressed, this, later);
   since_beat_.start();
