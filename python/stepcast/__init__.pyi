@@ -264,10 +264,10 @@ def import_job(
     overrides: Overrides = None,
 ) -> Scenario: ...
 def from_megatron(
-    args: Any, *, cluster: Path, gpus: int = 0, overrides: Overrides = None
+    args: Any, *, cluster: Path, gpus: int = 0, model: Path = "", overrides: Overrides = None
 ) -> Scenario: ...
 def from_torchtitan(
-    config: Any, *, cluster: Path, gpus: int = 0, overrides: Overrides = None
+    config: Any, *, cluster: Path, gpus: int = 0, model: Path = "", overrides: Overrides = None
 ) -> Scenario: ...
 def from_hf(
     model_or_config: Any,

@@ -16,15 +16,16 @@ from ._module_shape import model_of_module
 from ._stepcast import import_job
 
 
-def _read(kind, name, text, beside=None, **known):
-    """The scenario of a job's file with this text; `beside`: texts of files that lie beside it."""
+def _read(kind, name, text, beside=None, model_file="", **known):
+    """The scenario of a job's file with this text; `beside`: texts of files that lie beside it, of
+    which one may be the model's."""
     with tempfile.TemporaryDirectory(prefix="stepcast-") as folder:
         folder = pathlib.Path(folder)
         for path, content in (beside or {}).items():
             (folder / path).write_text(content)
         (folder / name).write_text(text)
-        if "model" in known:
-            known.update(model=folder / known["model"], model_inside=True)
+        if model_file:
+            known.update(model=folder / model_file, model_inside=True)
         return import_job(kind, folder / name, **known)
 
 
@@ -46,7 +47,7 @@ def _world_size(gpus):
     return gpus or int(os.environ.get("WORLD_SIZE", "0"))
 
 
-def from_megatron(args, *, cluster, gpus=0, overrides=None):
+def from_megatron(args, *, cluster, gpus=0, model="", overrides=None):
     """The scenario of Megatron-LM's arguments: what `get_args()` returns."""
     lines = ["------------------------ arguments ------------------------"]
     for name, value in sorted(_mapping(args, "args").items()):
@@ -55,7 +56,7 @@ def from_megatron(args, *, cluster, gpus=0, overrides=None):
         lines.append(f"  {name} {'.' * max(48 - len(name), 3)} {' '.join(str(value).split())}")
     lines.append("-------------------- end of arguments ---------------------")
     return _read("megatron", "megatron.log", "\n".join(lines) + "\n", cluster=cluster,
-                 gpus=_world_size(gpus), overrides=overrides)
+                 gpus=_world_size(gpus), model=model, overrides=overrides)
 
 
 def _toml_value(value, where):
@@ -87,10 +88,10 @@ def _toml(settings, path=()):
     return "\n".join(lines)
 
 
-def from_torchtitan(config, *, cluster, gpus=0, overrides=None):
+def from_torchtitan(config, *, cluster, gpus=0, model="", overrides=None):
     """The scenario of torchtitan's JobConfig, or of a dict with its sections."""
     return _read("torchtitan", "torchtitan.toml", _toml(_mapping(config, "config")) + "\n",
-                 cluster=cluster, gpus=_world_size(gpus), overrides=overrides)
+                 cluster=cluster, gpus=_world_size(gpus), model=model, overrides=overrides)
 
 
 def _plain(value):
@@ -142,7 +143,7 @@ def from_hf(model_or_config, training_arguments, *, cluster, gpus=0, sequence_le
     beside["config.json"] = json.dumps(_plain(_mapping(config, "model_or_config")))
     gpus = gpus or int(getattr(training_arguments, "world_size", 0) or 0)
     return _read("accelerate", "trainer.yaml", json.dumps(settings, indent=1), beside,
-                 model="config.json", cluster=cluster, gpus=_world_size(gpus),
+                 model_file="config.json", cluster=cluster, gpus=_world_size(gpus),
                  sequence_length=sequence_length, overrides=overrides)
 
 
@@ -168,7 +169,7 @@ def from_torch(module, *, cluster, micro_batch, sequence_length, gpus=0, accumul
                 "bf16": precision == "bf16", "fp16": precision == "fp16", **STRATEGIES[strategy]}
     model = model_of_module(module, heads=heads, sequence_length=sequence_length)
     return _read("accelerate", "module.yaml", json.dumps(settings, indent=1),
-                 {"module-model.yaml": json.dumps(model, indent=1)}, model="module-model.yaml",
+                 {"module-model.yaml": json.dumps(model, indent=1)}, model_file="module-model.yaml",
                  cluster=cluster, gpus=_world_size(gpus), sequence_length=sequence_length,
                  overrides=overrides)
 

@@ -108,6 +108,12 @@ class Torchtitan(unittest.TestCase):
             read = stepcast.import_job("torchtitan", toml, cluster="dgx-h100", gpus=16)
         self.assertEqual(stepcast.forecast(live).step_time_ps, stepcast.forecast(read).step_time_ps)
 
+    def test_a_flavor_of_ones_own_takes_a_shipped_model(self):
+        live = stepcast.from_torchtitan(
+            {"model": {"name": "mine"}, "training": {"local_batch_size": 1, "seq_len": 4096}},
+            cluster="dgx-h100", gpus=8, model="llama-3.1-8b")
+        self.assertEqual(stepcast.forecast(live).parameters, 8030261248)
+
     def test_gpus_of_the_launcher(self):
         with mock.patch.dict(os.environ, {"WORLD_SIZE": "32"}):
             live = stepcast.from_torchtitan(JobConfig(), cluster="dgx-h100")
