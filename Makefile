@@ -1,7 +1,7 @@
 # Thin fronts over CMake. `make demo` and `make test` start from a bare Debian 12 or Ubuntu 24.04.
 PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-dev libfmt-dev \
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
-            libbenchmark-dev zlib1g-dev libsqlite3-dev libssl-dev libprotobuf-dev protobuf-compiler libmd4c-dev libmd4c-html0-dev libopenmpi-dev openmpi-bin
+            libbenchmark-dev zlib1g-dev libsqlite3-dev libssl-dev libprotobuf-dev protobuf-compiler libmd4c-dev libmd4c-html0-dev libcpp-httplib-dev pkg-config libopenmpi-dev openmpi-bin
 # For the Python module and its tests, which are left out without them.
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 # For the window, which is left out without them. The second name is that of Ubuntu 24.04.

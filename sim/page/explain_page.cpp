@@ -142,7 +142,7 @@ ScatterLine roof_line(const RooflineLine& line, Bandwidth memory, const ScatterA
   return {{{axis.low, std::min(peak, axis.low * bytes)},
            {ridge, std::min(peak, ridge * bytes)},
            {axis.high, std::min(peak, axis.high * bytes)}},
-          fmt::format("{} {:.0f} TFLOP/s", word(line.dtype), peak)};
+          fmt::format("{} {:.3g} TFLOP/s", word(line.dtype), peak)};
 }
 
 std::string roofline_section(const Roofline& roofline) {
