@@ -33,6 +33,7 @@ Command simulate_command();
 Command check_command();
 Command memory_command();
 Command search_command();
+Command plan_command();
 Command budget_command();
 Command topo_command();
 Command models_command();

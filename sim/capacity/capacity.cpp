@@ -1,0 +1,156 @@
+#include "sim/capacity/capacity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/table_text.hpp"
+#include "sim/capacity/answers.hpp"
+#include "sim/config/data_files.hpp"
+#include "sim/economics/budget.hpp"
+#include "sim/scenario/node_use.hpp"
+
+namespace sim {
+namespace {
+
+// The job on some GPUs of a cluster, its layout still to be found.
+ScenarioSources sources_on(const CapacityWish& wish, const std::string& cluster, int gpus) {
+  std::vector<std::string> changes = wish.workload.overrides;
+  if (wish.tokens) changes.push_back(fmt::format("budget.tokens={}", *wish.tokens));
+  if (const auto price = wish.prices.gpu_hour.find(cluster); price != wish.prices.gpu_hour.end())
+    changes.push_back(
+        fmt::format("budget.price.gpu_hour={} {}", price->second, wish.prices.currency));
+  if (wish.prices.kwh)
+    changes.push_back(
+        fmt::format("budget.price.kwh={} {}", *wish.prices.kwh, wish.prices.currency));
+  changes.push_back("search.top=2");
+  if (wish.scenario.empty()) {
+    Workload workload = wish.workload;
+    workload.cluster = cluster;
+    workload.gpus = gpus;
+    workload.overrides = std::move(changes);
+    return workload_sources(workload);
+  }
+  const std::string file = find_data_file("topologies", cluster);
+  changes.push_back("cluster.path=" + file);
+  changes.push_back(fmt::format("cluster.nodes={}", nodes_for(room_of(Cluster::load(file)), gpus)));
+  changes.push_back(fmt::format("cluster.gpus={}", gpus));
+  return ScenarioSources::of_text(wish.scenario, wish.path, changes);
+}
+
+std::string runner_up_of(const SearchResult& result, const RankedLayout& best) {
+  const std::vector<RankedLayout>& list = result.best.empty() ? result.within_margin : result.best;
+  if (list.size() < 2) return {};
+  const RankedLayout& second = list[1];
+  const double more = to_seconds(second.evaluation.step_time) /
+                      std::max(1e-12, to_seconds(best.evaluation.step_time));
+  return fmt::format("{}, {:+.1f} %", describe(second, result.node_gpus), 100 * (more - 1));
+}
+
+void add_run(const CapacityWish& wish, const ScenarioSources& sources, Scenario scenario,
+             const Control& control, CapacityPoint& point) {
+  const Budget budget = load_budget(scenario, sources);
+  point.run = forecast_budget(scenario, budget, control);
+  const RunForecast& rented = point.run->rented;
+  if (!point.run->fits || !rented.ends()) {
+    point.chance = 0;
+    return;
+  }
+  point.kwh = energy_kwh(*point.run, budget, rented.expected);
+  const Costs rent = costs(*point.run, rented, budget.prices.gpu_hour);
+  point.cost = rent.rent;
+  if (rent.rent)
+    point.cost_at_most =
+        *rent.rent * (rented.quantile(wish.confidence).count() / rented.wall.mean.count());
+  if (wish.deadline) point.chance = rented.probability_within(*wish.deadline);
+  // Rent grows with the wall time: money is a limit of time, too.
+  if (wish.money && rent.rent && *rent.rent > 0)
+    point.chance = std::min(
+        point.chance, rented.probability_within(rented.wall.mean * (*wish.money / *rent.rent)));
+}
+
+class Looking {
+ public:
+  Looking(CapacityPlan& plan, const Control& control,
+          const std::function<void(const std::string&)>& looked)
+      : plan_{plan}, control_{control}, looked_{looked} {}
+
+  // The best layout on some GPUs; false: none fits.
+  bool look(const std::string& cluster, int gpus) {
+    const ScenarioSources sources = sources_on(plan_.wish, cluster, gpus);
+    Search search{load_search(sources), {}, control_};
+    plan_.model = search.specification().workload.model.name;
+    if (search.candidates().all.empty())
+      return miss(cluster, gpus, "no layout divides the job among so many");
+    if (!run_search(search, control_)) throw Stopped{};
+    const SearchResult result = make_result(search, true);
+    const RankedLayout* const best = result.favourite();
+    if (!best) return miss(cluster, gpus, closest_of(search, result));
+    CapacityPoint point{.cluster = cluster,
+                        .device = result.device,
+                        .gpus = gpus,
+                        .best = *best,
+                        .layout = describe(*best, result.node_gpus),
+                        .runner_up = runner_up_of(result, *best),
+                        .leaves_margin = !result.best.empty(),
+                        .capacity = result.capacity};
+    const std::uint32_t index = best->evaluation.index;
+    if (plan_.wish.tokens)
+      add_run(plan_.wish, sources, take_scenario(std::move(search), index), control_, point);
+    tell(fmt::format("{} x {}: {}, {}", gpus, cluster, precise(point.best.evaluation.step_time),
+                     point.layout));
+    plan_.points.push_back(std::move(point));
+    return true;
+  }
+
+ private:
+  static std::string closest_of(const Search& search, const SearchResult& result) {
+    const std::optional<Evaluation>& closest = search.ranking().closest();
+    if (!closest) return "no layout fits, by a lower bound of its memory";
+    return fmt::format("{:.1f} of {:.1f} GiB at least", closest->least_memory.gib(),
+                       result.capacity.gib());
+  }
+  bool miss(const std::string& cluster, int gpus, const std::string& why) {
+    tell(fmt::format("{} x {}: {}", gpus, cluster, why));
+    plan_.misses.push_back({cluster, gpus, why});
+    return false;
+  }
+  void tell(const std::string& line) const {
+    if (looked_) looked_(line);
+  }
+
+  CapacityPlan& plan_;
+  const Control& control_;
+  const std::function<void(const std::string&)>& looked_;
+};
+
+}  // namespace
+
+std::vector<int> gpu_ladder(int node_gpus, int most) {
+  std::vector<int> ladder;
+  for (int gpus = 1; gpus < node_gpus && gpus <= most; gpus *= 2)
+    ladder.push_back(gpus);
+  for (int nodes = 1; nodes <= most / node_gpus; nodes *= 2) {
+    ladder.push_back(nodes * node_gpus);
+    if (nodes >= 2 && nodes * 3 / 2 <= most / node_gpus)
+      ladder.push_back(nodes * 3 / 2 * node_gpus);
+  }
+  return ladder;
+}
+
+CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control,
+                           const std::function<void(const std::string&)>& looked) {
+  CapacityPlan plan{.wish = wish};
+  Looking looking{plan, control, looked};
+  for (const std::string& cluster : wish.clusters) {
+    const int node = Cluster::load(find_data_file("topologies", cluster)).node_gpus();
+    for (const int gpus : gpu_ladder(node, wish.most_gpus)) {
+      throw_if_stopped(control);
+      if (looking.look(cluster, gpus) && wish.only_fewest) break;
+    }
+  }
+  answer(plan);
+  return plan;
+}
+
+}  // namespace sim

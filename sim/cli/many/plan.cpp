@@ -1,0 +1,242 @@
+// stepcast plan: how many GPUs, of which kind, at which price.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "sim/capacity/capacity.hpp"
+#include "sim/cli/job_options.hpp"
+#include "sim/cli/train/job_host.hpp"
+#include "sim/config/data_files.hpp"
+#include "sim/config/foreign/foreign_format.hpp"
+#include "sim/config/json_scan.hpp"
+#include "sim/config/tree.hpp"
+#include "sim/distribute/thread_limit.hpp"
+#include "sim/interop/job_kind.hpp"
+#include "sim/page/capacity_page.hpp"
+#include "sim/scenario/write_scenario.hpp"
+
+namespace sim {
+namespace {
+
+struct PlanRequest : JobFile {
+  CapacityWish wish;
+  std::vector<std::string> clusters;
+  std::string prices;
+  std::optional<Money> money;
+  int threads = 0;
+  OutputFormat output = OutputFormat::table;
+};
+
+// The import of a script wants a number of GPUs that its own layout divides: the first that does.
+// The plan finds another layout.
+ImportedJob import_of_any_size(JobKind kind, PlanRequest& request) {
+  constexpr int most_tried = 1 << 14;
+  request.cluster = request.clusters.front();
+  std::optional<InputError> first;
+  for (const int gpus : gpu_ladder(8, most_tried)) {
+    request.known.gpus = gpus;
+    try {
+      return import_job(kind, request);
+    } catch (const InputError& error) {
+      if (!first || gpus == 8) first = error;
+    }
+  }
+  throw *first;
+}
+
+// The text of the job's scenario: its own file, or what the import of its script says.
+void take_job(PlanRequest& request) {
+  CapacityWish& wish = request.wish;
+  wish.workload.overrides = request.changes;
+  if (request.file.empty()) {
+    wish.workload.model = request.model;
+    return;
+  }
+  const std::optional<JobKind> kind = job_kind_of(request.file, head_of_file(request.file));
+  wish.path = request.file;
+  if (!kind) {
+    wish.scenario = load_text(request.file, Tree::max_bytes);
+    return;
+  }
+  const ImportedJob imported = import_of_any_size(*kind, request);
+  for (const std::string& note : note_lines(imported))
+    print_note(note);
+  wish.scenario = scenario_yaml(imported.scenario, {});
+  wish.path = "scenario.yaml";  // paths of the import are from here
+  wish.workload.overrides.clear();
+}
+
+void take_prices(PlanRequest& request) {
+  CapacityWish& wish = request.wish;
+  if (!request.prices.empty()) wish.prices = load_prices(request.prices);
+  if (!request.money) return;
+  if (wish.prices.gpu_hour.empty())
+    throw WrongUse{"--budget needs the prices of GPU-hours: --prices FILE"};
+  if (request.money->currency != wish.prices.currency)
+    throw WrongUse{fmt::format("--budget is in {}, the prices are in {}", request.money->currency,
+                               wish.prices.currency)};
+  wish.money = request.money->amount;
+}
+
+// Without --clusters a scenario's own.
+void own_cluster(PlanRequest& request) {
+  if (!request.clusters.empty() || request.file.empty() ||
+      job_kind_of(request.file, head_of_file(request.file)))
+    return;
+  const std::string path = load_scenario(request.file, request.changes).cluster_path;
+  const std::string name = std::filesystem::path{path}.stem().string();
+  request.clusters = {shipped_file("topologies", name).empty() ? path : name};
+}
+
+void check_wish(const PlanRequest& request) {
+  const CapacityWish& wish = request.wish;
+  if (request.file.empty() && request.model.empty())
+    throw WrongUse{"give a job: a scenario, a launch script, or --model with --batch"};
+  if (wish.clusters.empty()) throw WrongUse{"give --clusters NAME,NAME"};
+  if (wish.only_fewest) return;
+  if (!wish.tokens) throw WrongUse{"give --tokens N, or ask for --fewest-gpus alone"};
+}
+
+ExitCode plan_job(PlanRequest request) {
+  own_cluster(request);
+  request.wish.clusters = request.clusters;
+  check_wish(request);
+  take_prices(request);
+  take_job(request);
+  const ThreadLimit threads{request.threads};
+  const bool shows = isatty(STDERR_FILENO) == 1;
+  const CapacityPlan plan =
+      plan_capacity(request.wish, stop_on_signals(false), [&](const std::string& line) {
+        if (shows) print_note(line);
+      });
+  print_result(request.output == OutputFormat::html
+                   ? capacity_page(plan, command_text())
+                   : in_format(request.output, plan, capacity_table, capacity_json, capacity_csv,
+                               capacity_markdown));
+  if (plan.is_yes()) return ExitCode::done;
+  print_note("stepcast plan: " + plan.closest);
+  return ExitCode::does_not_fit;
+}
+
+ReadValue read_clusters(std::vector<std::string>& clusters) {
+  return [&clusters](const std::string& text) {
+    clusters.clear();
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      if (end == at) throw std::invalid_argument{"expected names with commas between them"};
+      clusters.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  };
+}
+
+ReadValue read_deadline(std::optional<Seconds>& deadline) {
+  return [&deadline](const std::string& text) {
+    const Parsed<Seconds> parsed = parse_time(text);
+    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
+      throw std::invalid_argument{wrong->problem};
+    deadline = std::get<Seconds>(parsed);
+    if (!(deadline->count() > 0)) throw std::invalid_argument{"expected a time above 0, as 30d"};
+  };
+}
+
+ReadValue read_money(std::optional<Money>& money) {
+  return [&money](const std::string& text) {
+    const Parsed<Money> parsed = parse_money(text);
+    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
+      throw std::invalid_argument{wrong->problem};
+    money = std::get<Money>(parsed);
+  };
+}
+
+ReadValue read_tokens(std::optional<double>& tokens) {
+  return [&tokens](const std::string& text) {
+    std::size_t used = 0;
+    double value = 0;
+    try {
+      value = std::stod(text, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != text.size() || !(value >= 1 && value <= 1e18))
+      throw std::invalid_argument{"expected a number of tokens from 1 to 1e18, as 2e12"};
+    tokens = value;
+  };
+}
+
+}  // namespace
+
+Command plan_command() {
+  const auto request = std::make_shared<PlanRequest>();
+  CapacityWish& wish = request->wish;
+  return {
+      .name = "plan",
+      .help = "how many GPUs, of which kind: fewest, cheapest, fastest, most frugal",
+      .options = joined(
+          {{{.name = "JOB",
+             .into = &request->file,
+             .help = "a scenario, or a launch script or configuration that `import` reads; its "
+                     "layout is searched anew"},
+            {.name = "--model",
+             .into = &request->model,
+             .form = "MODEL",
+             .help = "a model, by name or file, instead of a job"},
+            {.name = "--batch",
+             .into = &wish.workload.global_batch,
+             .form = "N",
+             .help = "sequences per step",
+             .check = Positive{}},
+            {.name = "--sequence",
+             .into = &wish.workload.sequence_length,
+             .form = "N",
+             .help = "tokens per sequence",
+             .check = Positive{}},
+            {.name = "--clusters",
+             .into = read_clusters(request->clusters),
+             .form = "NAME,...",
+             .help = "where it may run: clusters, by name or file"},
+            {.name = "--tokens",
+             .into = read_tokens(wish.tokens),
+             .form = "N",
+             .help = "tokens to train on, as 2e12"},
+            {.name = "--deadline",
+             .into = read_deadline(wish.deadline),
+             .form = "TIME",
+             .help = "the run is to end within it, as 30d"},
+            {.name = "--prices",
+             .into = &request->prices,
+             .form = "FILE",
+             .help = "prices: `gpu_hour: {dgx-h100: 2.50 USD}`, `kwh: 0.08 USD`"},
+            {.name = "--budget",
+             .into = read_money(request->money),
+             .form = "MONEY",
+             .help = "the rent is to stay below it, as '3e6 USD'"},
+            {.name = "--confidence",
+             .into = &wish.confidence,
+             .form = "P",
+             .help = "chance to keep deadline and budget (0.9)",
+             .check = NumberFrom{0.01, 0.9999}},
+            {.name = "--max-gpus",
+             .into = &wish.most_gpus,
+             .form = "N",
+             .help = "most GPUs that are looked at (1024)",
+             .check = CountFrom{1, 1 << 17}},
+            {.name = "--fewest-gpus",
+             .into = &wish.only_fewest,
+             .help = "the fewest GPUs that fit, and no more"},
+            set_option(request->changes, " of the job"),
+            {.name = "--framework",
+             .into = [changes = &request->changes](
+                         const std::string& name) { changes->push_back("framework.name=" + name); },
+             .form = "NAME",
+             .help = "only layouts that it runs, at its speed"},
+            threads_option(request->threads),
+            output_option(request->output)}}),
+      .footer =
+          "Example: stepcast plan --model llama-3.1-70b --batch 512 --sequence 8192 --tokens 2e12 "
+          "--deadline 30d --clusters dgx-h100,aws-p5en",
+      .run = [request] { return plan_job(*request); }};
+}
+
+}  // namespace sim
