@@ -24,21 +24,12 @@ struct Change {
 constexpr std::array active_states{StepState::compute, StepState::compute, StepState::transfer,
                                    StepState::peer, StepState::copy};
 
-std::uint32_t busiest_compute_stream(const RunRank& rank) {
-  std::map<std::uint32_t, Duration> times;
-  for (const DeviceActivity& activity : rank.device)
-    if (class_of_activity(activity) == ActivityClass::compute)
-      times[activity.stream] += activity.time();
-  const auto most = std::max_element(
-      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == times.end() ? 0 : most->first;
-}
-
 class StateSweep {
  public:
   StateSweep(const RunRank& rank, const HostTroubles& troubles, const StepWindow& window,
              const std::vector<TimePoint>& ready, TimePoint done)
-      : window_{window},
+      : device_{rank.device},
+        window_{window},
         troubles_{troubles},
         done_{done},
         main_stream_{busiest_compute_stream(rank)} {
@@ -53,6 +44,11 @@ class StateSweep {
     }
     std::stable_sort(changes_.begin(), changes_.end(),
                      [](const Change& a, const Change& b) { return a.at < b.at; });
+    TimePoint kernel = window.end;
+    kernel_at_.resize(changes_.size() + 1, kernel);
+    for (std::size_t i = changes_.size(); i-- > 0; kernel_at_[i] = kernel)
+      if (changes_[i].begins && active_states[changes_[i].slot] == StepState::compute)
+        kernel = changes_[i].at;
   }
 
   std::vector<StateSpan> run() {
@@ -99,12 +95,28 @@ class StateSweep {
       active.erase(change.activity);
   }
 
+  // Of transfers at one time, the one that the next kernel begins behind: what outlasts its begin
+  // does not hold it up.
+  std::int32_t that_holds_up(const std::set<std::int32_t>& transfers, TimePoint kernel) const {
+    std::int32_t found = *transfers.begin();
+    TimePoint last = TimePoint::min();
+    for (const std::int32_t transfer : transfers) {
+      const TimePoint end = device_[static_cast<std::size_t>(transfer)].end;
+      if (end > kernel || end <= last) continue;
+      found = transfer;
+      last = end;
+    }
+    return found;
+  }
+
   void advance(TimePoint from, TimePoint to, std::size_t next_change) {
     for (std::size_t slot = 0; slot < active_states.size(); ++slot) {
       const auto& active = active_[slot];
       if (active.empty()) continue;
       const StepState state = active_states[slot];
-      const std::int32_t activity = *active.begin();
+      const std::int32_t activity = state == StepState::transfer
+                                        ? that_holds_up(active, kernel_at_[next_change])
+                                        : *active.begin();
       if (!states_.empty() && states_.back().state == state &&
           states_.back().activity == activity && states_.back().end == from)
         states_.back().end = to;
@@ -122,17 +134,29 @@ class StateSweep {
     if (from < to) troubles_.add_gap(from, to, next, states_);
   }
 
+  const std::vector<DeviceActivity>& device_;
   const StepWindow window_;
   const HostTroubles& troubles_;
   const TimePoint done_;
   const std::uint32_t main_stream_;
   std::vector<Change> changes_;
+  std::vector<TimePoint> kernel_at_;  // of each change: when the next kernel begins, from it on
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window
   std::vector<StateSpan> states_;
 };
 
 }  // namespace
+
+std::uint32_t busiest_compute_stream(const RunRank& rank) {
+  std::map<std::uint32_t, Duration> times;
+  for (const DeviceActivity& activity : rank.device)
+    if (class_of_activity(activity) == ActivityClass::compute)
+      times[activity.stream] += activity.time();
+  const auto most = std::max_element(
+      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == times.end() ? 0 : most->first;
+}
 
 std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
                                  const StepWindow& window, const std::vector<TimePoint>& ready,
