@@ -44,11 +44,16 @@ class StateSweep {
     }
     std::stable_sort(changes_.begin(), changes_.end(),
                      [](const Change& a, const Change& b) { return a.at < b.at; });
-    TimePoint kernel = window.end;
-    kernel_at_.resize(changes_.size() + 1, kernel);
-    for (std::size_t i = changes_.size(); i-- > 0; kernel_at_[i] = kernel)
-      if (changes_[i].begins && active_states[changes_[i].slot] == StepState::compute)
-        kernel = changes_[i].at;
+    std::int32_t last = not_told;
+    holds_up_.resize(changes_.size() + 1, last);
+    for (std::size_t i = changes_.size(); i-- > 0; holds_up_[i] = last) {
+      const Change& change = changes_[i];
+      if (change.slot == 0 && change.begins)
+        last = not_told;
+      else if (last == not_told && !change.begins &&
+               active_states[change.slot] == StepState::transfer)
+        last = change.activity;
+    }
   }
 
   std::vector<StateSpan> run() {
@@ -95,18 +100,14 @@ class StateSweep {
       active.erase(change.activity);
   }
 
-  // Of transfers at one time, the one that the next kernel begins behind: what outlasts its begin
-  // does not hold it up.
-  std::int32_t that_holds_up(const std::set<std::int32_t>& transfers, TimePoint kernel) const {
-    std::int32_t found = *transfers.begin();
-    TimePoint last = TimePoint::min();
-    for (const std::int32_t transfer : transfers) {
-      const TimePoint end = device_[static_cast<std::size_t>(transfer)].end;
-      if (end > kernel || end <= last) continue;
-      found = transfer;
-      last = end;
-    }
-    return found;
+  // Of transfers at one time, that of the stream whose transfer ends last before the next kernel
+  // of the main stream: the others do not hold it up.
+  std::int32_t that_holds_up(const std::set<std::int32_t>& transfers, std::int32_t last) const {
+    for (const std::int32_t transfer : transfers)
+      if (last != not_told && device_[static_cast<std::size_t>(transfer)].stream ==
+                                  device_[static_cast<std::size_t>(last)].stream)
+        return transfer;
+    return *transfers.begin();
   }
 
   void advance(TimePoint from, TimePoint to, std::size_t next_change) {
@@ -115,7 +116,7 @@ class StateSweep {
       if (active.empty()) continue;
       const StepState state = active_states[slot];
       const std::int32_t activity = state == StepState::transfer
-                                        ? that_holds_up(active, kernel_at_[next_change])
+                                        ? that_holds_up(active, holds_up_[next_change])
                                         : *active.begin();
       if (!states_.empty() && states_.back().state == state &&
           states_.back().activity == activity && states_.back().end == from)
@@ -140,7 +141,8 @@ class StateSweep {
   const TimePoint done_;
   const std::uint32_t main_stream_;
   std::vector<Change> changes_;
-  std::vector<TimePoint> kernel_at_;  // of each change: when the next kernel begins, from it on
+  // Of each change: the transfer that ends last between it and the next kernel of the main stream.
+  std::vector<std::int32_t> holds_up_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window
   std::vector<StateSpan> states_;
