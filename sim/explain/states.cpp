@@ -24,21 +24,12 @@ struct StateChange {
 constexpr std::array active_states{StepState::compute, StepState::compute, StepState::transfer,
                                    StepState::peer, StepState::copy};
 
-std::uint32_t busiest_compute_stream(const RunRank& rank) {
-  std::map<std::uint32_t, Duration> times;
-  for (const DeviceActivity& activity : rank.device)
-    if (class_of_activity(activity) == ActivityClass::compute)
-      times[activity.stream] += activity.time();
-  const auto most = std::max_element(
-      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == times.end() ? 0 : most->first;
-}
-
 class StateSweep {
  public:
   StateSweep(const RunRank& rank, const HostTroubles& troubles, const StepWindow& window,
              const std::vector<TimePoint>& ready, TimePoint done)
-      : window_{window},
+      : device_{rank.device},
+        window_{window},
         troubles_{troubles},
         done_{done},
         main_stream_{busiest_compute_stream(rank)} {
@@ -53,6 +44,16 @@ class StateSweep {
     }
     std::stable_sort(changes_.begin(), changes_.end(),
                      [](const StateChange& a, const StateChange& b) { return a.at < b.at; });
+    std::int32_t last = not_told;
+    holds_up_.resize(changes_.size() + 1, last);
+    for (std::size_t i = changes_.size(); i-- > 0; holds_up_[i] = last) {
+      const StateChange& change = changes_[i];
+      if (change.slot == 0 && change.begins)
+        last = not_told;
+      else if (last == not_told && !change.begins &&
+               active_states[change.slot] == StepState::transfer)
+        last = change.activity;
+    }
   }
 
   std::vector<StateSpan> run() {
@@ -99,12 +100,24 @@ class StateSweep {
       active.erase(change.activity);
   }
 
+  // Of transfers at one time, that of the stream whose transfer ends last before the next kernel
+  // of the main stream: the others do not hold it up.
+  std::int32_t that_holds_up(const std::set<std::int32_t>& transfers, std::int32_t last) const {
+    for (const std::int32_t transfer : transfers)
+      if (last != not_told && device_[static_cast<std::size_t>(transfer)].stream ==
+                                  device_[static_cast<std::size_t>(last)].stream)
+        return transfer;
+    return *transfers.begin();
+  }
+
   void advance(TimePoint from, TimePoint to, std::size_t next_change) {
     for (std::size_t slot = 0; slot < active_states.size(); ++slot) {
       const auto& active = active_[slot];
       if (active.empty()) continue;
       const StepState state = active_states[slot];
-      const std::int32_t activity = *active.begin();
+      const std::int32_t activity = state == StepState::transfer
+                                        ? that_holds_up(active, holds_up_[next_change])
+                                        : *active.begin();
       if (!states_.empty() && states_.back().state == state &&
           states_.back().activity == activity && states_.back().end == from)
         states_.back().end = to;
@@ -122,17 +135,30 @@ class StateSweep {
     if (from < to) troubles_.add_gap(from, to, next, states_);
   }
 
+  const std::vector<DeviceActivity>& device_;
   const StepWindow window_;
   const HostTroubles& troubles_;
   const TimePoint done_;
   const std::uint32_t main_stream_;
   std::vector<StateChange> changes_;
+  // Of each change: the transfer that ends last between it and the next kernel of the main stream.
+  std::vector<std::int32_t> holds_up_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window
   std::vector<StateSpan> states_;
 };
 
 }  // namespace
+
+std::uint32_t busiest_compute_stream(const RunRank& rank) {
+  std::map<std::uint32_t, Duration> times;
+  for (const DeviceActivity& activity : rank.device)
+    if (class_of_activity(activity) == ActivityClass::compute)
+      times[activity.stream] += activity.time();
+  const auto most = std::max_element(
+      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == times.end() ? 0 : most->first;
+}
 
 std::vector<StateSpan> states_of(const RunRank& rank, const HostTroubles& troubles,
                                  const StepWindow& window, const std::vector<TimePoint>& ready,

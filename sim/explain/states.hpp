@@ -52,6 +52,9 @@ struct StateSpan {
   Duration time() const { return end - begin; }
 };
 
+// The stream whose kernels compute most; 0 where none does.
+std::uint32_t busiest_compute_stream(const RunRank& rank);
+
 class HostTroubles;
 
 // states_of() covers the window from its begin to its end without a gap. `troubles`: of the rank.

@@ -48,17 +48,38 @@ std::uint32_t op_after(const RunRank& rank, TimePoint time, const StepMatch& mat
              : match.op_of[static_cast<std::size_t>(next - rank.device.begin())];
 }
 
-// The part of an exposed transfer in which the host had not yet issued the next kernel.
-Duration late_host(const RunRank& rank, const StateSpan& state) {
+// The part of a state in which the host had not yet issued the next kernel of the stream that
+// computes.
+Duration late_host(const RunRank& rank, std::uint32_t main_stream, const StateSpan& state) {
   const auto first = std::lower_bound(
       rank.device.begin(), rank.device.end(), state.end,
       [](const DeviceActivity& activity, TimePoint at) { return activity.begin < at; });
-  const auto next = std::find_if(first, rank.device.end(), [](const DeviceActivity& activity) {
-    return class_of_activity(activity) == ActivityClass::compute;
+  const auto next = std::find_if(first, rank.device.end(), [&](const DeviceActivity& activity) {
+    return activity.stream == main_stream && class_of_activity(activity) == ActivityClass::compute;
   });
   if (next == rank.device.end() || next->launch < 0) return {};
   const TimePoint issued = rank.host[static_cast<std::size_t>(next->launch)].begin;
   return std::clamp(issued - state.begin, Duration{}, state.time());
+}
+
+// Of several exposed transfers at one time, one has it: what the others have beside it.
+void account_beside(const std::vector<DeviceActivity>& device, const std::vector<TimePoint>& ready,
+                    const std::vector<std::uint32_t>& op_of, const std::vector<StateSpan>& states,
+                    StepAccount& account) {
+  std::vector<const StateSpan*> exposed;
+  for (const StateSpan& state : states)
+    if (state.state == StepState::transfer) exposed.push_back(&state);
+  for (std::size_t i = 0; i < device.size(); ++i) {
+    if (op_of[i] == no_operator || class_of_activity(device[i]) != ActivityClass::communication)
+      continue;
+    auto at = std::lower_bound(
+        exposed.begin(), exposed.end(), ready[i],
+        [](const StateSpan* state, TimePoint begin) { return state->end <= begin; });
+    for (; at != exposed.end() && (*at)->begin < device[i].end; ++at)
+      if ((*at)->activity != static_cast<std::int32_t>(i))
+        account.ops[op_of[i]].beside +=
+            std::min((*at)->end, device[i].end) - std::max((*at)->begin, ready[i]);
+  }
 }
 
 void account_call(const AccountedCall& call, const StateSpan& state, StepAccount& account) {
@@ -97,6 +118,7 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
                              std::size_t step, const Record& forecast, const RecordedTrack& track) {
   const RunRank& rank = run.ranks[rank_index];
   const Program& program = forecast.programs[track.program];
+  const std::uint32_t main_stream = busiest_compute_stream(rank);
   StepAccount account;
   account.ops.resize(program.size());
   for (const StateSpan& state : states) {
@@ -113,15 +135,17 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
     }
     const auto i = static_cast<std::size_t>(state.activity);
     const std::uint32_t op = match.op_of[i];
+    const bool beside = rank.device[i].stream != main_stream && state.state != StepState::peer;
+    if (op != no_operator && beside)
+      account.ops[op].host_late += late_host(rank, main_stream, state);
     if (state.state != StepState::compute) {
       account_call(call_of_measured(run, rank, i, match, forecast, program), state, account);
-      if (op != no_operator && state.state == StepState::transfer)
-        account.ops[op].host_late += late_host(rank, state);
     } else if (op != no_operator)
       account.ops[op].attributed += state.time();
     else
       account.extra_kernels[kernel_words(run.names[rank.device[i].name])] += state.time();
   }
+  account_beside(rank.device, ready, match.op_of, states, account);
   for (std::size_t i = 0; i < rank.device.size(); ++i) {
     if (steps.step_of[i] != static_cast<std::int32_t>(step) || match.op_of[i] == no_operator)
       continue;
@@ -138,16 +162,20 @@ StepAccount forecast_account(const Record& forecast, const RecordedTrack& track,
   ForecastRank made = forecast_rank(forecast, track);
   StepAccount account;
   account.ops.resize(program.size());
+  std::vector<std::uint32_t> op_of;
   for (std::size_t i = 0; i < made.rank.device.size(); ++i) {
     const DeviceActivity& activity = made.rank.device[i];
     const auto op = static_cast<std::size_t>(activity.planned);
+    op_of.push_back(static_cast<std::uint32_t>(op));
     if (untold[op]) made.ready[i] = activity.begin;
     account.ops[op].running += activity.end - made.ready[i];
     account.ops[op].waiting += made.ready[i] - activity.begin;
   }
   const HostTroubles no_troubles{TracedRun{}, made.rank};
   const StepWindow window{"forecast", TimePoint{}, std::min(made.last, forecast.end)};
-  for (const StateSpan& state : states_of(made.rank, no_troubles, window, made.ready)) {
+  const std::vector<StateSpan> states = states_of(made.rank, no_troubles, window, made.ready);
+  account_beside(made.rank.device, made.ready, op_of, states, account);
+  for (const StateSpan& state : states) {
     if (state.state > StepState::peer) {
       account.rest[static_cast<std::size_t>(state.state)] += state.time();
       continue;

@@ -20,7 +20,8 @@ struct OpTime {
   Duration running{};     // without waiting for other ranks
   Duration waiting{};     // for other ranks, hidden or not
   Duration exposed_waiting{};
-  Duration host_late{};  // exposed transfer before the host issued the kernel that would hide it
+  Duration host_late{};  // of attributed, before the host issued the kernel that would hide it
+  Duration beside{};     // exposed transfer beside that of another operator, which has the time
 };
 
 struct StepAccount {

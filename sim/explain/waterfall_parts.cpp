@@ -113,6 +113,25 @@ void add_time(OpTime& sum, const OpTime& op) {
   sum.waiting += op.waiting;
   sum.exposed_waiting += op.exposed_waiting;
   sum.host_late += op.host_late;
+  sum.beside += op.beside;
+}
+
+// Where transfers of two streams are exposed at one time, one has it: which one may differ between
+// trace and forecast. What a stream gives up so, though it is as exposed as before, another has
+// taken from it; that is given back.
+void give_back(std::map<Stream, StreamTime>& streams) {
+  for (auto& [stream, of] : streams)
+    for (auto& [other, taker] : streams) {
+      const Duration given = of.forecast.attributed - of.measured.attributed;
+      const Duration company = of.measured.beside - of.forecast.beside;
+      const Duration taken = taker.measured.attributed - taker.forecast.attributed;
+      const Duration back = std::min({given, company, taken});
+      if (stream == other || back <= Duration{}) continue;
+      of.measured.attributed += back;
+      of.measured.beside -= back;
+      taker.measured.attributed -= back;
+      taker.measured.beside += back;
+    }
 }
 
 // Exposed transfers, by why they are: they take longer; late ranks have moved them from beside a
@@ -153,6 +172,7 @@ void add_collectives(const StepAccount& measured, const StepAccount& forecast,
     add_time(stream.measured, measured.ops[op]);
     add_time(stream.forecast, forecast.ops[op]);
   }
+  give_back(streams);
   for (const auto& [stream, of] : streams)
     add_stream(fmt::format("collectives [{}]", fmt::join(of.roles, ", ")), of, sums);
 }

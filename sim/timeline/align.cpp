@@ -181,23 +181,21 @@ class Aligner {
                      std::uint32_t kernel_end) {
     for (const OpKind kind : {OpKind::gemm, OpKind::attention, OpKind::norm, OpKind::cross_entropy,
                               OpKind::optimizer, OpKind::elementwise}) {
-      Stretch stretch;
-      std::size_t launches = 0;
+      std::vector<std::uint32_t> ops, launches;  // the same, as often as they launch
       for (std::uint32_t i = op; i < op_end; ++i)
         if (is_of_main(i) && match_class(program_.kind[i]) == kind) {
-          stretch.ops.push_back(i);
-          launches += launches_of(i);
+          ops.push_back(i);
+          launches.insert(launches.end(), kernels_of(program_, i), i);
         }
-      stretch.units = units_of(kind, kernel, kernel_end);
-      const bool several = launches == stretch.units.size();
-      if (!several && stretch.ops.size() != stretch.units.size()) {
+      Stretch stretch{std::move(launches), units_of(kind, kernel, kernel_end)};
+      if (ops.size() == stretch.units.size() && stretch.ops.size() != ops.size())
+        stretch.ops = std::move(ops);
+      if (stretch.ops.size() != stretch.units.size()) {
         stretches_.add_uneven(std::move(stretch));
         continue;
       }
-      std::size_t next = 0;
-      for (const std::uint32_t i : stretch.ops)
-        for (std::size_t n = 0; n < (several ? launches_of(i) : 1); ++n, ++next)
-          stretches_.set(i, stretch.units[next]);
+      for (std::size_t i = 0; i < stretch.ops.size(); ++i)
+        stretches_.set(stretch.ops[i], stretch.units[i]);
     }
   }
 
@@ -233,10 +231,6 @@ class Aligner {
       else if (known != op_of.end())
         set(known->second, i);
     }
-  }
-
-  std::size_t launches_of(std::uint32_t op) const {
-    return static_cast<std::size_t>(std::max(1, program_.kernels[program_.work[op]].launches));
   }
 
   const Program& program_;

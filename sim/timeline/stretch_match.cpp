@@ -34,6 +34,10 @@ OpKind match_class(OpKind kind) {
   }
 }
 
+std::size_t kernels_of(const Program& program, std::uint32_t op) {
+  return static_cast<std::size_t>(std::max(1, program.kernels[program.work[op]].launches));
+}
+
 void set_match(TrackMatch& match, std::uint32_t op, std::uint32_t kernel) {
   match.in_a[kernel] = op;
   if (match.in_b[op] == no_operator) match.in_b[op] = kernel;
@@ -108,7 +112,8 @@ double StretchMatcher::cost_of(std::uint32_t op, const std::vector<std::uint32_t
   double measured = 0;
   for (const std::uint32_t kernel : unit)
     measured += to_seconds(kernels_[kernel].time());
-  const double planned = to_seconds(time_of(track_, op));
+  const double planned =
+      to_seconds(time_of(track_, op)) / static_cast<double>(kernels_of(program_, op));
   double cost = most_time_cost;
   if (measured > 0 && planned > 0)
     cost = std::min(most_time_cost, std::abs(std::log(measured / planned)));

@@ -16,13 +16,17 @@ namespace sim {
 // match_class() has the kinds that a kernel's name tells apart; the rest is element-wise.
 OpKind match_class(OpKind kind);
 
+// kernels_of() is how many kernels an operator runs, at least one.
+std::size_t kernels_of(const Program& program, std::uint32_t op);
+
 // The kernel is one of the operator; TrackMatch::in_b has its first.
 void set_match(TrackMatch& match, std::uint32_t op, std::uint32_t kernel);
 
 // Kernels that one operator of the framework issued; a kernel without one is alone.
 using KernelUnits = std::vector<std::vector<std::uint32_t>>;
 
-// Operators of a class and the kernels for them, all between the same two products.
+// Operators of a class, each as often as it launches, and the kernels for them, all between the
+// same two products.
 struct Stretch {
   std::vector<std::uint32_t> ops;
   KernelUnits units;

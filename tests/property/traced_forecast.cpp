@@ -268,7 +268,7 @@ class RunWriter {
     add_launch(rank, activity, before.count() > 0 ? of.begin - Duration{1} : TimePoint{}, late);
     const Span& planned = replay.track->spans[op];
     if (activity.end > activity.begin || planned.end > planned.begin)
-      rank.device.push_back(activity);
+      add_kernels(rank, activity, launches_of(program, op));
     TimePoint at = of.end;
     for (const FollowingKernel& following : replay.trouble[op].following) {
       DeviceActivity extra;
@@ -279,6 +279,22 @@ class RunWriter {
       at = extra.end;
       add_launch(rank, extra, TimePoint{}, late);
       rank.device.push_back(extra);
+    }
+  }
+
+  static int launches_of(const Program& program, std::uint32_t op) {
+    return runs_kernel(program.kind[op]) && program.kind[op] != OpKind::gemm
+               ? std::max(1, program.kernels[program.work[op]].launches)
+               : 1;
+  }
+
+  // An operator of several launches runs so many kernels, back to back; a product is one.
+  static void add_kernels(RunRank& rank, const DeviceActivity& activity, int launches) {
+    for (int n = 0; n < launches; ++n) {
+      DeviceActivity kernel = activity;
+      kernel.begin += activity.time() * n / launches;
+      kernel.end = activity.begin + activity.time() * (n + 1) / launches;
+      rank.device.push_back(kernel);
     }
   }
 
