@@ -112,6 +112,7 @@ TEST_CASE("A chart that appears behind its empty text leaves its axes room") {
 
 TEST_CASE("Arrow keys walk through the points by x and by y, and Enter activates") {
   const auto scatter = shown({{300, 900}, {100, 500}, {200, 100}});
+  CHECK(scatter->focusPolicy() == Qt::StrongFocus);  // else no key reaches it
   const QSignalSpy chosen{scatter.get(), &Scatter::chosen};
   const QSignalSpy activated{scatter.get(), &Scatter::activated};
   scatter->set_describe([](const ScatterAt& at) { return QString{"point %1"}.arg(at.point); });

@@ -29,12 +29,12 @@ int parts_of(int height) {
 
 Scatter::Scatter(const QString& accessible_name, QWidget* parent) : QChartView{parent} {
   setAccessibleName(accessible_name);
-  setFocusPolicy(Qt::StrongFocus);
   setFrameShape(QFrame::NoFrame);
   setRenderHint(QPainter::Antialiasing);
   setMouseTracking(true);
   viewport()->setMouseTracking(true);
-  viewport()->setFocusPolicy(Qt::NoFocus);
+  viewport()->setFocusPolicy(Qt::NoFocus);  // and of its proxy, which is the chart
+  setFocusPolicy(Qt::StrongFocus);
   viewport()->setAccessibleName(accessible_name);
   setMinimumSize(260, 200);
   chart()->setAnimationOptions(QChart::NoAnimation);

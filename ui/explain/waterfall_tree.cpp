@@ -2,6 +2,7 @@
 
 #include <QEvent>
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <algorithm>
 #include <utility>
 
@@ -162,6 +163,16 @@ void WaterfallTree::fit_columns() {
       viewport()->width() - columnWidth(time) - columnWidth(of_step) - columnWidth(rate);
   setColumnWidth(cause, std::clamp(columnWidth(cause), 60, std::max(60, room * 62 / 100)));
   setColumnWidth(bar, std::max(24, room - columnWidth(cause)));
+}
+
+// Home is the tree's while it has the focus, not the timeline's.
+bool WaterfallTree::event(QEvent* event) {
+  if (event->type() == QEvent::ShortcutOverride &&
+      static_cast<QKeyEvent*>(event)->key() == Qt::Key_Home) {
+    event->accept();
+    return true;
+  }
+  return QTreeWidget::event(event);
 }
 
 void WaterfallTree::resizeEvent(QResizeEvent* event) {

@@ -37,6 +37,7 @@ class WaterfallTree : public QTreeWidget {
   void activated_again();  // Enter, or a double click: on to the next operator
 
  protected:
+  bool event(QEvent* event) override;
   void changeEvent(QEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
 

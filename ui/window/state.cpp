@@ -96,6 +96,7 @@ StateFile::StateFile(MainWindow& window, QString path)
   OverlayPane& overlay = window.overlay();
   connect(&overlay, &OverlayPane::changed, this, later);
   connect(&overlay.timelines(), &OverlayView::selection_changed, this, later);
+  connect(&overlay.explain(), &ExplainPane::currentChanged, this, later);
   connect(&overlay.explain().waterfall(), &WaterfallTree::selected_changed, this, later);
   connect(&overlay.explain().roofline(), &RooflineChart::kernel_chosen, this, later);
   connect(&window.choose(), &ChoosePane::settled_changed, this, later);
