@@ -40,8 +40,8 @@ ExitCode serve_requests(const ServeRequest& request) {
     throw WrongUse{
         fmt::format("{} is seen by other machines: give --token-file FILE", request.at.address)};
   WebService service{token,
-                  {.forecast = std::chrono::seconds{request.forecast_seconds},
-                   .search = std::chrono::seconds{request.search_seconds}}};
+                     {.forecast = std::chrono::seconds{request.forecast_seconds},
+                      .search = std::chrono::seconds{request.search_seconds}}};
   const Control control = stop_on_signals(true);
   serve(service, request.at, control.stop, [&](int port) {
     print_note(fmt::format("http://{}:{}/ (stop with Ctrl+C)", request.at.address, port));

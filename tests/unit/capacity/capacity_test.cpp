@@ -89,7 +89,8 @@ TEST_CASE("capacity: the fewest GPUs in time keep the deadline, and fewer do not
 TEST_CASE("capacity: with prices the cheapest is told, and money is a limit") {
   CapacityWish wish = small_wish();
   wish.clusters = {"dgx-h100", "dgx-a100-80"};
-  wish.prices = {.gpu_hour = {{"dgx-h100", 3.0}, {"dgx-a100-80", 0.1}}, .kwh = {}, .currency = "USD"};
+  wish.prices = {
+      .gpu_hour = {{"dgx-h100", 3.0}, {"dgx-a100-80", 0.1}}, .kwh = {}, .currency = "USD"};
   const CapacityPlan plan = plan_capacity(wish);
   const CapacityPoint* cheapest = chosen(plan, CapacityGoal::cheapest);
   REQUIRE(cheapest);
@@ -110,7 +111,8 @@ TEST_CASE("capacity: with prices the cheapest is told, and money is a limit") {
 TEST_CASE("capacity: no point of the front is beaten, and every other is") {
   CapacityWish wish = small_wish();
   wish.clusters = {"dgx-h100", "dgx-a100-80"};
-  wish.prices = {.gpu_hour = {{"dgx-h100", 3.0}, {"dgx-a100-80", 1.0}}, .kwh = {}, .currency = "USD"};
+  wish.prices = {
+      .gpu_hour = {{"dgx-h100", 3.0}, {"dgx-a100-80", 1.0}}, .kwh = {}, .currency = "USD"};
   const CapacityPlan plan = plan_capacity(wish);
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     const CapacityPoint& one = plan.points[i];
