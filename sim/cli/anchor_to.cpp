@@ -14,17 +14,11 @@
 namespace sim {
 namespace {
 
-// A part that is less of the step than this says more of the trace's clock than of the machine.
-constexpr double least_part = 0.01;
-
 PartErrors part_errors(const Waterfall& waterfall) {
   PartErrors errors;
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    const MatchedTime& time = waterfall.times[i];
-    const double least = least_part * to_seconds(waterfall.forecast);
-    if (to_seconds(time.forecast) < least || to_seconds(time.measured) < least) continue;
-    errors[i] = std::log(to_seconds(time.measured) / to_seconds(time.forecast));
-  }
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    if (const auto factor = measured_factor(waterfall.times[i], waterfall.forecast))
+      errors[i] = std::log(*factor);
   return errors;
 }
 

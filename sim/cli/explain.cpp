@@ -5,6 +5,7 @@
 #include "sim/cli/command.hpp"
 #include "sim/cli/explain_log.hpp"
 #include "sim/cli/infer_scenario.hpp"
+#include "sim/cli/try_parts.hpp"
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
 #include "sim/forecast/record.hpp"
@@ -35,6 +36,7 @@ Explanation explanation_of(const ExplainRequest& request) {
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
   Explanation made = explain(run, &forecast, &scenario.cluster.device());
+  try_parts(scenario, *made.waterfall);
   if (!request.anchor.empty())
     write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);
   return made;

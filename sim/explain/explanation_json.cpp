@@ -127,6 +127,10 @@ Json waterfall_json(const Waterfall& w) {
       entry["items"].push_back(item_json(item));
     json["parts"].push_back(std::move(entry));
   }
+  json["tried"] = Json::array();
+  for (const TriedPart& one : w.tried)
+    json["tried"].push_back(
+        {{"part", one.name}, {"factor", one.factor}, {"step_ps", one.step.count()}});
   return json;
 }
 

@@ -38,4 +38,11 @@ MatchedTimes matched_times(const StepAccount& measured, const StepAccount& forec
   return times;
 }
 
+std::optional<double> measured_factor(const MatchedTime& time, Duration step) {
+  constexpr double least_part = 0.01;
+  const double least = least_part * to_seconds(step);
+  if (to_seconds(time.forecast) < least || to_seconds(time.measured) < least) return std::nullopt;
+  return to_seconds(time.measured) / to_seconds(time.forecast);
+}
+
 }  // namespace sim

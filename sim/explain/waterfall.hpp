@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/words.hpp"
@@ -74,6 +75,14 @@ struct WaterfallPart {
   std::string sentence{};              // in the terms of the field
 };
 
+// The step, simulated again with a part of it as slow as it was measured and all others as
+// forecast.
+struct TriedPart {
+  std::string_view name{};  // of TimeFactors; "all of them"
+  double factor = 1;        // on its time; of all of them: 1
+  Duration step{};
+};
+
 struct Waterfall {
   RankId rank{};
   std::string step{};
@@ -86,6 +95,7 @@ struct Waterfall {
   // forecast.
   double matched = 0;
   MatchedTimes times{};
+  std::vector<TriedPart> tried{};  // filled in by who can simulate; empty: nothing was tried
   // The rank that the others wait for most, and its own largest part; empty: nobody waits.
   std::string late{};
   std::optional<TroubleKind> late_kind{};  // that part

@@ -70,6 +70,18 @@ std::string signed_text(Duration time) {
   return seconds_text(time.count() < 0 ? -to_seconds(Duration{-time}) : to_seconds(time));
 }
 
+TextSection tried_section(const Waterfall& w) {
+  TextSection section{.title = "Simulated again with a part as slow as it was measured",
+                      .head = {"part", "time over its forecast", "step", "of the difference"}};
+  for (const TriedPart& one : w.tried) {
+    const double share = to_seconds(one.step - w.forecast) / to_seconds(w.difference());
+    section.rows.push_back({std::string{one.name},
+                            one.factor == 1 ? "" : fmt::format("{:.2f}", one.factor),
+                            precise(one.step), share_text(share)});
+  }
+  return section;
+}
+
 }  // namespace
 
 std::string_view cause_words(const WaterfallPart& part) {
@@ -127,6 +139,7 @@ std::vector<TextSection> sections_of(const Waterfall& w) {
   std::vector<TextSection> sections{std::move(head)};
   if (!causes.sentences.empty()) sections.push_back(std::move(causes));
   sections.push_back(std::move(table));
+  if (!w.tried.empty()) sections.push_back(tried_section(w));
   return sections;
 }
 
