@@ -7,8 +7,8 @@
 #include <QWidget>
 
 #include "sim/interop/handover.hpp"
-#include "ui/choose/layout_job.hpp"
 #include "ui/charts/stacked_bars.hpp"
+#include "ui/choose/layout_job.hpp"
 
 namespace ui {
 

@@ -3,8 +3,8 @@
 
 #include <QString>
 
-#include "ui/choose/layout_job.hpp"
 #include "ui/charts/stacked_bars.hpp"
+#include "ui/choose/layout_job.hpp"
 #include "ui/core/theme.hpp"
 
 namespace ui {
