@@ -17,7 +17,7 @@ PRESET := release
 JOBS ?= $(shell nproc)
 DEMO := scenarios/llama-3.1-405b-16384-h100.yaml
 
-.PHONY: help demo demo-real lab ui test build configure configure-asan install asan fuzz bench format format-check lint golden golden-pictures
+.PHONY: help docs demo demo-real lab ui test build configure configure-asan install asan fuzz bench format format-check lint golden golden-pictures
 
 help:
 	@echo 'make demo    build, and forecast one training step of Llama 3.1 405B on 16,384 H100s'
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench   the speed table of docs/speed.md'
 	@echo 'make golden  record the reports of the shipped scenarios anew'
 	@echo 'make golden-pictures   record the pictures of the window anew'
+	@echo 'make docs    the pages as a site with a search, in build/docs'
 	@echo 'make format, make format-check, make lint'
 
 install:
@@ -65,6 +66,7 @@ ui: install
 
 test: install
 	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES) $(PACKAGE_PACKAGES)
+	@tools/install-packages mkdocs || echo 'no mkdocs: the site of the pages is not tried' >&2
 	@tools/install-packages chromium || echo 'no chromium: the pages of -o html are not tried in a browser' >&2
 	@$(MAKE) --no-print-directory build
 	@tools/run-tests release
@@ -90,6 +92,11 @@ bench: build
 	build/release/tests/bench/stepcast_bench $(BENCH)
 	@# of the window, where it was built
 	[ ! -x build/release/tests/bench/stepcast_ui_bench ] || build/release/tests/bench/stepcast_ui_bench $(BENCH)
+
+# The pages as a site with a search, every link checked.
+docs:
+	@tools/install-packages mkdocs
+	@tools/docs-site build/docs
 
 # GOLDEN=reports: without the studies of validation/searches, which take minutes.
 golden: build

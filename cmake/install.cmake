@@ -11,6 +11,26 @@ get_property(stepcast_rooms GLOBAL PROPERTY STEPCAST_LIBRARY_ROOMS)
 install(TARGETS stepcast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY models topologies scenarios validation data DESTINATION ${stepcast_data} COMPONENT program)
 
+# What the program says of itself: manual pages and completions of shells. Not where it is built for another machine.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(stepcast_words ${PROJECT_BINARY_DIR}/words)
+  file(MAKE_DIRECTORY ${stepcast_words}/man1)
+  add_custom_command(OUTPUT ${stepcast_words}/made
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> man --to ${stepcast_words}/man1
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion bash > ${stepcast_words}/stepcast.bash
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion zsh > ${stepcast_words}/_stepcast
+    COMMAND ${CMAKE_COMMAND} -E env STEPCAST_DATA=${PROJECT_SOURCE_DIR} $<TARGET_FILE:stepcast> completion fish > ${stepcast_words}/stepcast.fish
+    COMMAND ${CMAKE_COMMAND} -E touch ${stepcast_words}/made
+    DEPENDS stepcast VERBATIM)
+  add_custom_target(stepcast_words ALL DEPENDS ${stepcast_words}/made)
+  install(DIRECTORY ${stepcast_words}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+  install(FILES ${stepcast_words}/stepcast.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME stepcast COMPONENT program)
+  install(FILES ${stepcast_words}/_stepcast DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT program)
+  install(FILES ${stepcast_words}/stepcast.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+    COMPONENT program)
+endif()
+
 add_library(stepcast_library INTERFACE)
 set_target_properties(stepcast_library PROPERTIES EXPORT_NAME stepcast)
 target_include_directories(stepcast_library INTERFACE

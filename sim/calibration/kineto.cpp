@@ -33,6 +33,10 @@ class Collector {
   explicit Collector(const KinetoHints& hints) : hints_{hints} {}
 
   void add(const TracedRun& trace, const std::string& name) {
+    if (trace.on_host)
+      throw InputError{SourcePosition{.file = name},
+                       "the trace has no kernels of a GPU: was the profiler told to record CUDA "
+                       "activities?"};
     files_ += (files_.empty() ? "PyTorch trace " : ", ") + name;
     if (result_.machine.device.empty()) result_.machine.device = trace.device.name;
     if (trace.device.multiprocessors > 0) result_.machine.sms = trace.device.multiprocessors;

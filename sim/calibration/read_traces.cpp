@@ -65,6 +65,12 @@ int number_of(const StepMark& step) {
   return number;
 }
 
+[[noreturn]] void fail_without_kernels(const std::string& name) {
+  throw InputError{
+      SourcePosition{name, 0, 0},
+      "the trace has no kernels of a GPU: was the profiler told to record CUDA activities?"};
+}
+
 // `profiled`: by PyTorch, whose marks are on the host; traces of ours are of one step.
 Chosen choose(const RunRank& rank, bool profiled, std::optional<int> wanted,
               const std::string& name) {
@@ -83,18 +89,18 @@ Chosen choose(const RunRank& rank, bool profiled, std::optional<int> wanted,
     if (kernels.empty()) continue;
     chosen = {step.name, std::move(kernels)};
   }
-  if (chosen.kernels.empty())
+  if (chosen.kernels.empty() && wanted)
     throw InputError{SourcePosition{name, 0, 0},
-                     wanted ? fmt::format("no kernels of step {}; marked are {}", *wanted,
-                                          numbers.empty() ? "none" : numbers)
-                            : std::string{"the trace has no kernels: was the profiler told to "
-                                          "record CUDA activities?"}};
+                     fmt::format("no kernels of step {}; marked are {}", *wanted,
+                                 numbers.empty() ? "none" : numbers)};
+  if (chosen.kernels.empty()) fail_without_kernels(name);
   return chosen;
 }
 
 // The ranks of one file. `place`: which of the files, where it does not say the rank.
 std::vector<TracedRank> ranks_of(const TracedRun& run, std::optional<int> wanted,
                                  const std::string& name, std::size_t place, std::string& step) {
+  if (run.on_host) fail_without_kernels(name);
   std::vector<TracedRank> ranks;
   const bool profiled = run.maker == "PyTorch profiler";
   for (const RunRank& rank : run.ranks) {

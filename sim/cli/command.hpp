@@ -59,6 +59,8 @@ Command anchor_command();
 Command ui_command();
 Command doctor_command();
 Command completion_command();
+Command man_command();
+Command serve_command();
 
 Option scenario_option(std::string& path);
 // -o/--output.
@@ -82,7 +84,9 @@ Option threads_option(int& threads);
 void set_command_text(const std::vector<std::string>& arguments);
 const std::string& command_text();
 // A page to send, of a command's text, Markdown and JSON.
-std::string page_of(const std::string& text, const std::string& markdown, const std::string& json);
+// `picture`: SVG; empty: it has none.
+std::string page_of(const std::string& text, const std::string& markdown, const std::string& json,
+                    const std::string& picture = {});
 
 // The text of `result` in one format, of four functions of it.
 template <class Result, class Table, class Json, class Csv, class Markdown>

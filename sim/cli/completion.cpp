@@ -7,14 +7,23 @@
 
 #include "sim/catalog/catalog.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/cli/option_values.hpp"
+#include "sim/config/data_files.hpp"
 
 namespace sim {
 namespace {
+
+// The values of an option, or of the arguments of a command.
+struct Values {
+  std::string name;  // "--framework"; empty: of arguments
+  std::vector<std::string> words;
+};
 
 struct Entry {
   std::string path;  // "topo show", empty for the program itself
   std::vector<std::string> words;
   std::vector<std::string> descriptions;
+  std::vector<Values> values;
 };
 
 std::string one_line(std::string text) {
@@ -24,7 +33,7 @@ std::string one_line(std::string text) {
 }
 
 void collect(const Command& command, const std::string& path, std::vector<Entry>& entries) {
-  Entry entry{path, {}, {}};
+  Entry entry{path, {}, {}, {}};
   for (const Command& one : command.commands) {
     entry.words.push_back(one.name);
     entry.descriptions.push_back(one_line(one.help));
@@ -33,6 +42,10 @@ void collect(const Command& command, const std::string& path, std::vector<Entry>
     entry.words.push_back(option.name);
     entry.descriptions.push_back(one_line(option.help));
   }
+  for (const Option& option : command.options)
+    if (std::vector<std::string> words = option_values(option); !words.empty())
+      entry.values.push_back(
+          {option.name.starts_with("-") ? option_name(option) : "", std::move(words)});
   entries.push_back(std::move(entry));
   for (const Command& one : command.commands)
     collect(one, path.empty() ? one.name : path + ' ' + one.name, entries);
@@ -45,14 +58,23 @@ std::string spaced(const std::vector<std::string>& words) {
   return text;
 }
 
+// What a key of --set may be where there is a list of it.
+std::vector<std::string> key_values(const Key& key) {
+  if (key.path == "model") return data_files("models");
+  if (key.path == "cluster" || key.path == "cluster.path") return data_files("topologies");
+  if (key.type == KeyType::word || key.type == KeyType::boolean)
+    return {key.words.begin(), key.words.end()};
+  return {};
+}
+
 // Keys and values of --set. The shell splits words at "=": --set layout.schedule = 1f1b.
 std::string set_cases() {
   std::string keys, values;
   for (const Key& key : key_catalog()) {
     if (key.only_in_file) continue;
     keys += (keys.empty() ? "" : " ") + key.path;
-    if (key.type != KeyType::word && key.type != KeyType::boolean) continue;
-    values += fmt::format("      {}) values=\"{}\" ;;\n", key.path, fmt::join(key.words, " "));
+    if (const std::vector<std::string> words = key_values(key); !words.empty())
+      values += fmt::format("      {}) values=\"{}\" ;;\n", key.path, fmt::join(words, " "));
   }
   return fmt::format(
       "  local before=\"${{COMP_WORDS[COMP_CWORD-1]}}\" key=\"\" values=\"\"\n"
@@ -76,6 +98,25 @@ std::string set_cases() {
       keys, values);
 }
 
+// The values of options, by the path of the command and the word before.
+std::string value_cases(const std::vector<Entry>& entries) {
+  std::string cases;
+  for (const Entry& entry : entries)
+    for (const Values& values : entry.values)
+      if (!values.name.empty())
+        cases += fmt::format("    \"{} {}\") words=\"{}\" only=yes ;;\n", entry.path, values.name,
+                             fmt::join(values.words, " "));
+  return "  case \"$path ${before/#-o/--output}\" in\n" + cases + "  esac\n";
+}
+
+// What may stand behind a command: subcommands, options, values of its arguments.
+std::string words_behind(const Entry& entry) {
+  std::string words = spaced(entry.words);
+  for (const Values& values : entry.values)
+    if (values.name.empty()) words += ' ' + spaced(values.words);
+  return words;
+}
+
 // The path of subcommands is what precedes the first option or file; both shells walk it alike.
 std::string bash(const std::vector<Entry>& entries) {
   std::string text =
@@ -90,13 +131,14 @@ std::string bash(const std::vector<Entry>& entries) {
       const std::string leaf = cut == std::string::npos ? entry.path : entry.path.substr(cut + 1);
       text += fmt::format("      \"{}/{}\") path=\"{}\" ;;\n", parent, leaf, entry.path);
     }
-  text += "    esac\n  done\n" + set_cases() + "  local words=\"\"\n  case \"$path\" in\n";
+  text +=
+      "    esac\n  done\n" + set_cases() + "  local words=\"\" only=\"\"\n  case \"$path\" in\n";
   for (const Entry& entry : entries)
-    text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, spaced(entry.words));
-  return text +
-         "  esac\n"
+    text += fmt::format("    \"{}\") words=\"{}\" ;;\n", entry.path, words_behind(entry));
+  return text + "  esac\n" + value_cases(entries) +
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-         "  [[ \"$current\" == -* ]] || COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+         "  [[ \"$current\" == -* || -n \"$only\" ]] || COMPREPLY+=($(compgen -f -- "
+         "\"$current\"))\n"
          "}\n"
          "complete -o filenames -F _stepcast stepcast\n";
 }
@@ -122,6 +164,10 @@ std::string fish(const std::vector<Entry>& entries) {
                           option ? "-l" : "-a", option ? entry.words[i].substr(2) : entry.words[i],
                           entry.descriptions[i]);
     }
+    for (const Values& values : entry.values)
+      text += fmt::format("complete -c stepcast -n '{}' {}-x -a '{}'\n", condition,
+                          values.name.empty() ? "" : "-l " + values.name.substr(2) + " ",
+                          spaced(values.words));
   }
   return text;
 }

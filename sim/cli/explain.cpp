@@ -8,6 +8,7 @@
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
 #include "sim/forecast/record.hpp"
+#include "sim/page/explain_page.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/trace/flight_recorder.hpp"
 
@@ -33,7 +34,7 @@ Explanation explanation_of(const ExplainRequest& request) {
   for (const RunRank& rank : run.ranks)
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
-  Explanation made = explain(run, &forecast);
+  Explanation made = explain(run, &forecast, &scenario.cluster.device());
   if (!request.anchor.empty())
     write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);
   return made;
@@ -73,8 +74,10 @@ ExitCode explain_traces(const ExplainRequest& request) {
   const auto table = [](const Explanation& shown) {
     return explanation_table(shown, color_wanted());
   };
-  print_result(in_format(request.output, made, table, explanation_json, explanation_csv,
-                         explanation_markdown));
+  print_result(request.output == OutputFormat::html
+                   ? explain_page(made, command_text())
+                   : in_format(request.output, made, table, explanation_json, explanation_csv,
+                               explanation_markdown));
   const bool exceeded = made.waterfall && request.fail_above >= 0 &&
                         100 * made.waterfall->slower() > request.fail_above;
   return exceeded ? ExitCode::bound_exceeded : ExitCode::done;

@@ -15,7 +15,8 @@ Command stepcast_program() {
                run_command(),         tokens_command(),  convergence_command(),
                validate_command(),    import_command(),  export_command(),
                compare_command(),     explain_command(), calibrate_command(machine_measurement()),
-               ui_command(),          doctor_command(),  completion_command()},
+               ui_command(),          serve_command(),   doctor_command(),
+               completion_command(),  man_command()},
           .footer = "Example: stepcast simulate scenarios/llama-3.1-405b-16384-h100.yaml",
           .version = "stepcast " STEPCAST_VERSION};
 }

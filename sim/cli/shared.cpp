@@ -38,8 +38,13 @@ const std::string& command_text() {
   return text_of_command;
 }
 
-std::string page_of(const std::string& text, const std::string& markdown, const std::string& json) {
-  return text_page({.text = text, .markdown = markdown, .json = json, .command = text_of_command});
+std::string page_of(const std::string& text, const std::string& markdown, const std::string& json,
+                    const std::string& picture) {
+  return text_page({.text = text,
+                    .markdown = markdown,
+                    .json = json,
+                    .command = text_of_command,
+                    .picture = picture});
 }
 
 Option scenario_option(std::string& path) {

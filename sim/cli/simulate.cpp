@@ -117,7 +117,7 @@ Command simulate_command() {
            output_option(request->output),
            {.name = "--cluster",
             .into = &request->cluster,
-            .form = "NAME",
+            .form = "CLUSTER",
             .help = "of et:FOLDER: cluster file, or name as 'topo list' has it"},
            {.name = "--trace",
             .into = &request->trace,

@@ -9,6 +9,7 @@
 #include "sim/base/near_names.hpp"
 #include "sim/config/data_folder.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/config/shipped_only.hpp"
 
 namespace sim {
 
@@ -48,7 +49,9 @@ std::string shipped_file(const std::string& kind, const std::string& name) {
 
 std::string referenced_file(const std::string& from, const std::string& reference,
                             const std::string& kind) {
+  if (std::string alone = only_shipped(kind, reference); !alone.empty()) return alone;
   std::string path = resolve_path(from, reference);
+  check_readable(path, kind);
   std::error_code ignored;
   if (fs::exists(path, ignored)) return path;
   std::string shipped = shipped_file(kind, reference);
@@ -56,6 +59,8 @@ std::string referenced_file(const std::string& from, const std::string& referenc
 }
 
 std::string find_data_file(const std::string& kind, const std::string& name) {
+  if (std::string alone = only_shipped(kind, name); !alone.empty()) return alone;
+  check_readable(name, kind);
   std::error_code ignored;
   if (fs::is_regular_file(name, ignored)) return name;
   // A folder as Hugging Face's tools write it.

@@ -14,6 +14,7 @@
 #include "sim/config/input_log.hpp"
 #include "sim/config/parsers.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/config/shipped_only.hpp"
 #include "sim/config/tree.hpp"
 
 namespace sim {
@@ -28,6 +29,7 @@ std::string read_file(const std::string& path) {
     return InputError({path, 0, 0}, fmt::format("cannot read the file: {}", std::strerror(reason)));
   };
   if (path.empty()) throw InputError({"''", 0, 0}, "no file is named");
+  check_readable(path);
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
     throw InputError({path, 0, 0}, "this is a directory, not a file");

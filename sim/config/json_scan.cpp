@@ -10,6 +10,7 @@
 #include "sim/config/characters.hpp"
 #include "sim/config/gzip.hpp"
 #include "sim/config/json_string.hpp"
+#include "sim/config/shipped_only.hpp"
 
 namespace sim {
 namespace {
@@ -217,6 +218,7 @@ void JsonScan::fail_expecting(const char* wanted) const {
 }
 
 std::string load_text(const std::string& path, std::size_t limit) {
+  check_readable(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(SourcePosition{.file = path}, "cannot be opened");
   std::string text;

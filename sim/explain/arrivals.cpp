@@ -84,8 +84,11 @@ void match_call(const TracedRun& run, const std::vector<CallPlace>& call, Arriva
     const TimePoint ready = run.one_clock ? std::clamp(activity(last).begin, own.begin, own.end)
                                           : own.end - activity(last).time();
     arrivals.ready[place.rank][place.activity] = ready;
-    if (ready > own.begin)
+    if (ready > own.begin) {
       arrivals.last[place.rank][place.activity] = static_cast<std::int32_t>(last.rank);
+      Duration& waited = arrivals.waited[last.rank][last.activity];
+      waited = std::max(waited, ready - own.begin);
+    }
     arrivals.told[place.rank][place.activity] = true;
     ++arrivals.matched;
   }
@@ -113,6 +116,7 @@ Arrivals find_arrivals(const TracedRun& run, const RunSteps& steps) {
     for (const DeviceActivity& activity : rank.device)
       ready.push_back(activity.begin);
     arrivals.last.emplace_back(rank.device.size(), not_told);
+    arrivals.waited.emplace_back(rank.device.size(), Duration{});
     arrivals.told.emplace_back(rank.device.size(), false);
   }
   arrivals.done = ends_of_steps(run, steps);

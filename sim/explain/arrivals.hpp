@@ -15,6 +15,8 @@ struct Arrivals {
   std::vector<std::vector<TimePoint>> ready;
   // [rank][activity]: index of the rank that came last; not_told: none did, or it is not known.
   std::vector<std::vector<std::int32_t>> last;
+  // [rank][activity]: how long another rank has been waiting at its begin, at most.
+  std::vector<std::vector<Duration>> waited;
   // [rank][activity]: whether `ready` is known of a communication.
   std::vector<std::vector<bool>> told;
   // [step]: when the last rank was done with it; the begin of time, where ranks have no common

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <set>
 
 #include "sim/base/input_error.hpp"
 
@@ -74,27 +74,6 @@ StepVariation variation_of(const std::vector<RankStep>& steps) {
   return {sorted.size(), at(5), at(1), at(9)};
 }
 
-std::vector<LateRank> late_ranks(const TracedRun& run, const std::vector<RankStep>& steps) {
-  std::map<std::size_t, double> seconds;
-  std::map<std::size_t, std::set<std::size_t>> waiting;
-  double counted = 0;
-  for (const RankStep& step : steps) {
-    if (step.first) continue;
-    ++counted;
-    for (const auto& [rank, time] : step.waited_for) {
-      seconds[rank] += to_seconds(time);
-      waiting[rank].insert(step.rank);
-    }
-  }
-  counted = std::max(1.0, counted / static_cast<double>(run.ranks.size()));
-  std::vector<LateRank> late;
-  for (const auto& [rank, time] : seconds)
-    late.push_back({run.ranks[rank].rank, time / counted, waiting[rank].size()});
-  std::stable_sort(late.begin(), late.end(),
-                   [](const LateRank& a, const LateRank& b) { return a.seconds > b.seconds; });
-  return late;
-}
-
 void add_notes(const TracedRun& run, const RunSteps& steps, const Arrivals& arrivals,
                Explanation& made) {
   made.notes.insert(made.notes.end(), run.notes.begin(), run.notes.end());
@@ -123,13 +102,14 @@ double MeanParts::idle() const {
   return sum;
 }
 
-Explanation explain(const TracedRun& run, const Record* forecast) {
+Explanation explain(const TracedRun& run, const Record* forecast, const Device* device) {
   check_has_kernels(run);
   const RunSteps steps = find_steps(run);
   const Arrivals arrivals = find_arrivals(run, steps);
   Explanation made;
   made.maker = run.maker;
   made.device = run.device.name;
+  made.on_host = run.on_host;
   made.world_size = run.world_size;
   for (const RunRank& rank : run.ranks)
     made.ranks.push_back(rank.rank);
@@ -142,11 +122,13 @@ Explanation explain(const TracedRun& run, const Record* forecast) {
   for (const auto& [step, time] : first)
     made.first_factor =
         std::max(made.first_factor, to_seconds(time) / to_seconds(made.variation.median));
-  made.peak = peak_of_traced(run.device);
+  const std::optional<Device> traced = known_device(run.device);
+  if (traced) made.peak = peak_in_16_bits(*traced);
   const CountedSteps counted = counted_steps(run, steps, made.steps);
   made.kernels = kernel_tables(run, steps, counted, made.mean.step, made.peak);
   made.collectives = collective_table(run, steps, counted, arrivals);
-  made.late = late_ranks(run, made.steps);
+  made.roofline = roofline_of(run, steps, counted, traced ? &*traced : device);
+  made.late = late_ranks(run, steps, arrivals, made.steps);
   made.arrivals_told = arrivals.matched > 0;
   add_notes(run, steps, arrivals, made);
   if (forecast) made.waterfall = make_waterfall(run, *forecast);

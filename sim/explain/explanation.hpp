@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "sim/explain/collective_table.hpp"
-#include "sim/explain/kernel_table.hpp"
 #include "sim/explain/step_parts.hpp"
+#include "sim/explain/tables/collective_table.hpp"
+#include "sim/explain/tables/kernel_table.hpp"
+#include "sim/explain/tables/late_ranks.hpp"
+#include "sim/explain/tables/roofline.hpp"
 #include "sim/explain/waterfall.hpp"
 
 namespace sim {
@@ -25,13 +27,6 @@ struct MeanParts {
   double idle() const;
 };
 
-// A rank that others wait for: per step, the time that they wait in sum over them.
-struct LateRank {
-  RankId rank{};
-  double seconds = 0;
-  std::size_t ranks = 0;  // that waited for it
-};
-
 // Of the steps that count, over all ranks: each takes as long as its longest rank.
 struct StepVariation {
   std::size_t steps = 0;
@@ -40,6 +35,7 @@ struct StepVariation {
 
 struct Explanation {
   std::string maker{}, device{};
+  bool on_host = false;  // operators of the CPU, no kernels
   int world_size = 0;
   std::vector<RankId> ranks{};
   StepsBy by = StepsBy::whole;
@@ -50,6 +46,7 @@ struct Explanation {
   double first_factor = 0;      // the longest of them over the median
   FlopRate peak{};              // of the device in 16 bits; 0: not known
   KernelTables kernels{};
+  Roofline roofline{};
   std::vector<CollectiveRow> collectives{};
   std::vector<LateRank> late{};  // most first
   bool arrivals_told = false;    // waiting for other ranks is told apart from transfer
@@ -58,8 +55,10 @@ struct Explanation {
 };
 
 // Throws InputError for a run without activities of a device. With `forecast`, of the same job with
-// the traced ranks, it says why the run is not as fast.
-Explanation explain(const TracedRun& run, const Record* forecast = nullptr);
+// the traced ranks, it says why the run is not as fast. `device`: that of the roofline, where the
+// trace names none that is known.
+Explanation explain(const TracedRun& run, const Record* forecast = nullptr,
+                    const Device* device = nullptr);
 
 std::string explanation_table(const Explanation& explanation, bool color);
 std::string explanation_markdown(const Explanation& explanation);

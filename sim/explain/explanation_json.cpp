@@ -65,10 +65,38 @@ Json collectives_json(const std::vector<CollectiveRow>& rows) {
   return list;
 }
 
+Json roofline_json(const Roofline& roofline) {
+  Json json{{"device", roofline.device},
+            {"memory_bytes_per_s", roofline.memory.in_bytes_per_second()},
+            {"compute", Json::array()},
+            {"kernels", Json::array()}};
+  for (const RooflineLine& line : roofline.compute)
+    json["compute"].push_back(
+        {{"dtype", word(line.dtype)}, {"flop_per_s", line.peak.in_flops_per_second()}});
+  for (const RooflinePoint& point : roofline.points) {
+    Json entry{{"name", point.name},   {"category", point.category},
+               {"shape", point.shape}, {"dtype", word(point.dtype)},
+               {"count", point.count}, {"time_s", point.seconds},
+               {"flop", point.flops},  {"bytes", point.bytes}};
+    if (!roofline.device.empty()) {
+      entry["of_roof"] = point.of_roof;
+      entry["memory_bound"] = point.memory_bound;
+    }
+    json["kernels"].push_back(std::move(entry));
+  }
+  return json;
+}
+
 Json late_json(const std::vector<LateRank>& rows) {
   Json list = Json::array();
-  for (const LateRank& row : rows)
-    list.push_back({{"rank", row.rank.value}, {"waited_for_s", row.seconds}, {"ranks", row.ranks}});
+  for (const LateRank& row : rows) {
+    Json entry{{"rank", row.rank.value}, {"waited_for_s", row.seconds}, {"ranks", row.ranks}};
+    entry["meanwhile"] = Json::array();
+    for (const LateWork& work : row.meanwhile)
+      entry["meanwhile"].push_back(
+          {{"state", word(work.state)}, {"name", work.name}, {"time_s", work.seconds}});
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 
@@ -127,6 +155,7 @@ Json json_object(const Explanation& e) {
   json["categories"] = kernels_json(e.kernels.categories);
   json["kernels"] = kernels_json(e.kernels.names);
   json["products"] = kernels_json(e.kernels.products);
+  json["roofline"] = roofline_json(e.roofline);
   json["collectives"] = collectives_json(e.collectives);
   json["waiting_told"] = e.arrivals_told;
   json["late_ranks"] = late_json(e.late);

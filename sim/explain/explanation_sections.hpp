@@ -10,7 +10,7 @@ namespace sim {
 
 std::vector<TextSection> sections_of(const Explanation& explanation);
 
-// The words of a state in a table: "waiting for other ranks".
-std::string_view words_of_state(StepState state);
+// The words of a state in a table: "waiting for other ranks". `on_host`: of a run without GPUs.
+std::string_view words_of_state(StepState state, bool on_host);
 
 }  // namespace sim

@@ -61,9 +61,10 @@ TextSection parts_of(const Explanation& e) {
   add("idle", e.mean.idle(), true);
   for (const auto& state : words_of(StepState{}))
     if (is_idle(state.value))
-      add("  " + std::string{words_of_state(state.value)}, e.mean[state.value], false);
+      add("  " + std::string{words_of_state(state.value, e.on_host)}, e.mean[state.value], false);
   add("step", e.mean.step, true);
-  const double hidden = e.mean.communication - e.mean.exposed_communication();
+  // Waiting at the end of a step is exposed, and no communication.
+  const double hidden = std::max(0.0, e.mean.communication - e.mean.exposed_communication());
   if (e.mean.communication > 0)
     section.rows.push_back({"communication in all", seconds_text(e.mean.communication),
                             fmt::format("{:.0f} % hidden", 100 * hidden / e.mean.communication)});
@@ -90,6 +91,11 @@ TextSection steps_section(const Explanation& e) {
   return section;
 }
 
+// CPUs do thousandths of a TFLOP/s.
+std::string rate_text(double teraflops) {
+  return teraflops < 10 ? fmt::format("{:.2g}", teraflops) : fmt::format("{:.0f}", teraflops);
+}
+
 TextSection kernels_of(const Explanation& e, const std::vector<KernelRow>& rows,
                        const std::string& title, const std::string& first) {
   TextSection section{.title = title,
@@ -98,7 +104,7 @@ TextSection kernels_of(const Explanation& e, const std::vector<KernelRow>& rows,
     if (section.rows.size() >= most_rows || row.share < least_seen) break;
     section.rows.push_back({row.name, fmt::format("{:g}", std::round(row.count * 10) / 10),
                             seconds_text(row.seconds), share_text(row.share),
-                            row.flops > 0 ? fmt::format("{:.0f}", row.flop_rate() / 1e12) : "-",
+                            row.flops > 0 ? rate_text(row.flop_rate() / 1e12) : "-",
                             row.flops > 0 && row.of_peak > 0 ? share_text(row.of_peak) : "-"});
   }
   if (e.peak.in_flops_per_second() > 0 && first == "product m x n x k")
@@ -130,18 +136,18 @@ TextSection collectives_of(const Explanation& e) {
 
 TextSection late_of(const Explanation& e) {
   TextSection section{.title = "Ranks that others wait for (exposed waiting, in sum over them)",
-                      .head = {"rank", "time of a step", "ranks that wait"}};
+                      .head = {"rank", "time of a step", "ranks that wait", "meanwhile it is in"}};
   for (const LateRank& late : e.late) {
     if (section.rows.size() >= most_rows || late.seconds < e.mean.step * least_seen) break;
-    section.rows.push_back(
-        {std::to_string(late.rank.value), seconds_text(late.seconds), std::to_string(late.ranks)});
+    section.rows.push_back({std::to_string(late.rank.value), seconds_text(late.seconds),
+                            std::to_string(late.ranks), meanwhile_text(late, e.on_host)});
   }
   return section;
 }
 
 }  // namespace
 
-std::string_view words_of_state(StepState state) {
+std::string_view words_of_state(StepState state, bool on_host) {
   switch (state) {
     case StepState::compute:
       return "compute";
@@ -158,7 +164,8 @@ std::string_view words_of_state(StepState state) {
     case StepState::synchronisation:
       return "host waited for the GPU, then issued";
     case StepState::host:
-      return "host too slow: it had not issued the next kernel";
+      return on_host ? "no operator runs: Python, or the rank sleeps"
+                     : "host too slow: it had not issued the next kernel";
     case StepState::between_kernels:
       return "between kernels: issued, but not begun";
     case StepState::untold:
@@ -177,8 +184,10 @@ std::vector<TextSection> sections_of(const Explanation& e) {
   const auto add = [&](TextSection section) {
     if (!section.rows.empty()) sections.push_back(std::move(section));
   };
-  add(kernels_of(e, e.kernels.categories, "Kernels by category", "category"));
-  add(kernels_of(e, e.kernels.names, "Kernels by name", "kernel"));
+  add(kernels_of(e, e.kernels.categories,
+                 e.on_host ? "Operators by category" : "Kernels by category", "category"));
+  add(kernels_of(e, e.kernels.names, e.on_host ? "Operators by name" : "Kernels by name",
+                 e.on_host ? "operator" : "kernel"));
   add(kernels_of(e, e.kernels.products, "Matrix products by shape", "product m x n x k"));
   add(collectives_of(e));
   add(late_of(e));

@@ -25,14 +25,15 @@ constexpr Duration return_of_wait = std::chrono::microseconds{20};
 
 }  // namespace
 
-HostTroubles::HostTroubles(const TracedRun& run, const RunRank& rank) : rank_{rank} {
+HostTroubles::HostTroubles(const TracedRun& run, const RunRank& rank)
+    : rank_{rank}, on_host_{run.on_host} {
   const std::vector<SpanMeaning> meanings = meanings_of(run);
   for (const HostSpan& span : rank.host) {
     if (span.what == HostSpan::What::garbage)
       garbage_.push_back({span.begin, span.end});
     else if (meanings[span.name] == SpanMeaning::loading && span.what != HostSpan::What::runtime)
       loading_.push_back({span.begin, span.end});
-    else if (meanings[span.name] == SpanMeaning::waiting)
+    else if (meanings[span.name] == SpanMeaning::waiting && !on_host_)
       waiting_.push_back({span.begin, span.end});
   }
   garbage_ = merged(std::move(garbage_));
@@ -78,7 +79,7 @@ void HostTroubles::add_gap(TimePoint begin, TimePoint end, std::int32_t next,
   StepState otherwise = StepState::untold;
   if (issued)
     otherwise = *issued > begin ? StepState::host : StepState::between_kernels;
-  else if (next == not_told && !rank_.host.empty())
+  else if (on_host_ || (next == not_told && !rank_.host.empty()))
     otherwise = StepState::host;
   if (otherwise == StepState::host) {
     const Interval* wait = covering(waiting_, begin);

@@ -28,6 +28,7 @@ class HostTroubles {
   static TimePoint next_begin(const std::vector<Interval>& of, TimePoint at, TimePoint end);
 
   const RunRank& rank_;
+  const bool on_host_;
   std::vector<Interval> garbage_, loading_, waiting_;
 };
 

@@ -11,7 +11,7 @@ namespace sim {
 namespace {
 
 // An activity begins or ends to be in a state.
-struct Change {
+struct StateChange {
   TimePoint at;
   std::int32_t activity = not_told;
   std::size_t slot = 0;  // of active_states
@@ -52,7 +52,7 @@ class StateSweep {
       if (activity.end > window.begin) add(static_cast<std::int32_t>(i), activity, ready[i]);
     }
     std::stable_sort(changes_.begin(), changes_.end(),
-                     [](const Change& a, const Change& b) { return a.at < b.at; });
+                     [](const StateChange& a, const StateChange& b) { return a.at < b.at; });
   }
 
   std::vector<StateSpan> run() {
@@ -91,7 +91,7 @@ class StateSweep {
     changes_.push_back({end, index, slot, false});
   }
 
-  void apply(const Change& change) {
+  void apply(const StateChange& change) {
     auto& active = active_[change.slot];
     if (change.begins)
       active.insert(change.activity);
@@ -126,7 +126,7 @@ class StateSweep {
   const HostTroubles& troubles_;
   const TimePoint done_;
   const std::uint32_t main_stream_;
-  std::vector<Change> changes_;
+  std::vector<StateChange> changes_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window
   std::vector<StateSpan> states_;

@@ -38,6 +38,16 @@ AccountedCall call_of_measured(const TracedRun& run, const RunRank& rank, std::s
   return made;
 }
 
+// The operator of the first kernel that begins at or after a time; no_operator: none is known.
+std::uint32_t op_after(const RunRank& rank, TimePoint time, const StepMatch& match) {
+  const auto next = std::lower_bound(
+      rank.device.begin(), rank.device.end(), time,
+      [](const DeviceActivity& activity, TimePoint at) { return activity.begin < at; });
+  return next == rank.device.end()
+             ? no_operator
+             : match.op_of[static_cast<std::size_t>(next - rank.device.begin())];
+}
+
 // The part of an exposed transfer in which the host had not yet issued the next kernel.
 Duration late_host(const RunRank& rank, const StateSpan& state) {
   const auto first = std::lower_bound(
@@ -91,7 +101,10 @@ StepAccount measured_account(const TracedRun& run, std::size_t rank_index,
   account.ops.resize(program.size());
   for (const StateSpan& state : states) {
     if (state.state > StepState::peer) {
-      account.rest[static_cast<std::size_t>(state.state)] += state.time();
+      const auto i = static_cast<std::size_t>(state.state);
+      account.rest[i] += state.time();
+      if (const std::uint32_t next = op_after(rank, state.end, match); next != no_operator)
+        account.rest_before[i][next] += state.time();
       continue;
     }
     if (state.activity == not_told) {  // this rank is done, and others are not

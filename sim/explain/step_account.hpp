@@ -29,6 +29,8 @@ struct StepAccount {
   std::map<std::string, Duration> waiting{};      // for other ranks of collectives, by operation
   std::map<std::string, Duration> messages{};     // and waiting for them, by operation
   std::array<Duration, step_state_count> rest{};  // copies and idle states
+  // Of these, by the operator that ran next.
+  std::array<std::map<std::uint32_t, Duration>, step_state_count> rest_before{};
 };
 
 // What a call is to the account.

@@ -31,6 +31,22 @@ TracedKernel traced_kernel(const TracedRun& run, const RunRank& rank,
   return kernel;
 }
 
+std::vector<std::size_t> activities_of(const RankSteps& steps, std::size_t step) {
+  std::vector<std::size_t> activities;
+  for (std::size_t i = 0; i < steps.step_of.size(); ++i)
+    if (steps.step_of[i] == static_cast<std::int32_t>(step)) activities.push_back(i);
+  return activities;
+}
+
+TracedRank traced_rank(const TracedRun& run, const RunRank& rank,
+                       const std::vector<std::size_t>& activities, TimePoint origin) {
+  TracedRank traced{rank.rank, {}};
+  traced.kernels.reserve(activities.size());
+  for (const std::size_t i : activities)
+    traced.kernels.push_back(traced_kernel(run, rank, rank.device[i], origin));
+  return traced;
+}
+
 // Whether left-over kernels of the kind belong to the operator before them.
 bool runs_several(OpKind kind) {
   return kind == OpKind::attention || kind == OpKind::optimizer;
@@ -56,16 +72,10 @@ StepMatch match_step(const TracedRun& run, std::size_t rank_index, const RankSte
                      std::size_t step, const Record& forecast, const RecordedTrack& track) {
   const RunRank& rank = run.ranks[rank_index];
   const Program& program = forecast.programs[track.program];
-  std::vector<std::size_t> activities;
+  const std::vector<std::size_t> activities = activities_of(steps, step);
   TracedTimeline timeline;
-  TracedRank& traced = timeline.ranks.emplace_back();
-  traced.rank = track.rank;
-  const TimePoint origin = steps.windows[step].begin;
-  for (std::size_t i = 0; i < rank.device.size(); ++i) {
-    if (steps.step_of[i] != static_cast<std::int32_t>(step)) continue;
-    activities.push_back(i);
-    traced.kernels.push_back(traced_kernel(run, rank, rank.device[i], origin));
-  }
+  timeline.ranks.push_back(traced_rank(run, rank, activities, steps.windows[step].begin));
+  timeline.ranks.front().rank = track.rank;
   const RecordMatch aligned = align(forecast, timeline);
   StepMatch match;
   match.op_of.assign(rank.device.size(), no_operator);
@@ -84,6 +94,23 @@ StepMatch match_step(const TracedRun& run, std::size_t rank_index, const RankSte
   }
   match.share = all > 0 ? matched / all : 1;
   return match;
+}
+
+TracedTimeline step_timeline(const TracedRun& run, const RunSteps& steps, std::size_t step) {
+  TracedTimeline timeline;
+  timeline.device = run.device.name;
+  TimePoint first = TimePoint::max();
+  for (const RankSteps& of : steps.ranks)
+    first = std::min(first, of.windows[step].begin);
+  for (std::size_t r = 0; r < run.ranks.size(); ++r) {
+    const StepWindow& window = steps.ranks[r].windows[step];
+    const TimePoint origin = run.one_clock ? first : window.begin;
+    timeline.step = window.name;
+    timeline.end = std::max(timeline.end, TimePoint{window.end - origin});
+    timeline.ranks.push_back(
+        traced_rank(run, run.ranks[r], activities_of(steps.ranks[r], step), origin));
+  }
+  return timeline;
 }
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// Which operator of a forecast each kernel of a step is.
+// The kernels of a step, and which operator of a forecast each of them is.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,9 @@ struct StepMatch {
 // kernels for one pass.
 StepMatch match_step(const TracedRun& run, std::size_t rank, const RankSteps& steps,
                      std::size_t step, const Record& forecast, const RecordedTrack& track);
+
+// step_timeline() has the kernels of one step of all ranks. Times count from the begin of the step:
+// of the first rank on one clock, else of each.
+TracedTimeline step_timeline(const TracedRun& run, const RunSteps& steps, std::size_t step);
 
 }  // namespace sim

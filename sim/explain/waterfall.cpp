@@ -114,6 +114,7 @@ class WaterfallMaker {
     Waterfall made;
     made.rank = run_.ranks[rank].rank;
     made.step = step.window.name;
+    made.step_index = step_;
     made.measured = step.window.time();
     made.forecast = forecast_.end - TimePoint{};
     made.parts = parts_between(measured, forecast, program, match.matched_ops);

@@ -62,6 +62,9 @@ struct WaterfallItem {
   Duration time{};  // measured less forecast
   // While it runs, hidden or not, in the trace and in the forecast; 0: it has no such time.
   Duration measured{}, forecast{};
+  // Of the forecast's program of the rank: its operators; of idle time those that came late, the
+  // latest first. Empty: it is a kernel that the forecast does not have.
+  std::vector<std::uint32_t> ops{};
 };
 
 struct WaterfallPart {
@@ -74,6 +77,7 @@ struct WaterfallPart {
 struct Waterfall {
   RankId rank{};
   std::string step{};
+  std::size_t step_index = 0;  // of the steps of the rank
   Duration measured{}, forecast{};
   std::vector<WaterfallPart> parts{};  // most time first; those below zero last
   // What shows that trace and scenario are not the same job; empty: nothing does.

@@ -13,12 +13,21 @@ namespace {
 class PartSums {
  public:
   void add(TroubleKind kind, const std::string& name, Duration time, Duration measured = {},
-           Duration forecast = {}) {
+           Duration forecast = {}, const std::vector<std::uint32_t>& ops = {}) {
     WaterfallItem& item = items_[kind][name];
     item.name = name;
     item.time += time;
     item.measured += measured;
     item.forecast += forecast;
+    item.ops.insert(item.ops.end(), ops.begin(), ops.end());
+  }
+
+  // The operators of items that go by the name of an operation.
+  void add_named_ops(TroubleKind kind, const Program& program) {
+    std::map<std::string, WaterfallItem>& items = items_[kind];
+    for (std::uint32_t op = 0; op < program.size(); ++op)
+      if (const auto item = items.find(operation_words(program, op)); item != items.end())
+        item->second.ops.push_back(op);
   }
 
   std::vector<WaterfallPart> parts() const {
@@ -86,8 +95,8 @@ void add_op(const Program& program, std::uint32_t op, const OpTime& measured,
   const Duration time = measured.attributed - forecast.attributed;
   if (!runs_kernel(program.kind[op]) || is_beside_compute(program, op)) return;
   const std::string name = kernel_item(program, op);
-  if (!matched) return sums.add(TroubleKind::missing_kernels, name, time);
-  sums.add(kind_of_kernels(program.kind[op]), name, time, measured.running, forecast.running);
+  if (!matched) return sums.add(TroubleKind::missing_kernels, name, time, {}, {}, {op});
+  sums.add(kind_of_kernels(program.kind[op]), name, time, measured.running, forecast.running, {op});
 }
 
 // What runs on one stream queues up: a collective that takes longer exposes those behind it. So
@@ -95,6 +104,7 @@ void add_op(const Program& program, std::uint32_t op, const OpTime& measured,
 struct StreamTime {
   OpTime measured{}, forecast{};
   std::set<std::string> roles{};
+  std::vector<std::uint32_t> ops{};
 };
 
 void add_time(OpTime& sum, const OpTime& op) {
@@ -108,19 +118,20 @@ void add_time(OpTime& sum, const OpTime& op) {
 // Exposed transfers, by why they are: they take longer; late ranks have moved them from beside a
 // kernel to where none runs, though the waiting itself was hidden; the host had not issued the
 // kernel that would hide them; or they were hidden else.
-void add_stream(const std::string& name, const OpTime& measured, const OpTime& forecast,
-                PartSums& sums) {
+void add_stream(const std::string& name, const StreamTime& of, PartSums& sums) {
+  const OpTime &measured = of.measured, &forecast = of.forecast;
   const Duration time = measured.attributed - forecast.attributed;
   const Duration slower = of_slowness(time, measured.running - forecast.running);
   const Duration hidden_waiting =
       (measured.waiting - measured.exposed_waiting) - (forecast.waiting - forecast.exposed_waiting);
   const Duration late = of_slowness(time - slower, hidden_waiting);
-  sums.add(TroubleKind::slower_collectives, name, slower, measured.running, forecast.running);
-  sums.add(TroubleKind::stragglers, name + ", moved by late ranks", late);
+  sums.add(TroubleKind::slower_collectives, name, slower, measured.running, forecast.running,
+           of.ops);
+  sums.add(TroubleKind::stragglers, name + ", moved by late ranks", late, {}, {}, of.ops);
   const Duration host = of_slowness(time - slower - late, measured.host_late);
-  sums.add(TroubleKind::host, name + ", beside which nothing was issued", host);
+  sums.add(TroubleKind::host, name + ", beside which nothing was issued", host, {}, {}, of.ops);
   sums.add(TroubleKind::overlap, name, time - slower - late - host, measured.running,
-           forecast.running);
+           forecast.running, of.ops);
 }
 
 void add_collectives(const StepAccount& measured, const StepAccount& forecast,
@@ -133,17 +144,17 @@ void add_collectives(const StepAccount& measured, const StepAccount& forecast,
     if (!matched_ops[op]) {
       sums.add(collective ? TroubleKind::missing_collectives : TroubleKind::missing_kernels,
                operation_words(program, op),
-               measured.ops[op].attributed - forecast.ops[op].attributed);
+               measured.ops[op].attributed - forecast.ops[op].attributed, {}, {}, {op});
       continue;
     }
     StreamTime& stream = streams[program.stream[op]];
     if (collective) stream.roles.emplace(word(program.collectives[program.work[op]].group));
+    if (collective) stream.ops.push_back(op);
     add_time(stream.measured, measured.ops[op]);
     add_time(stream.forecast, forecast.ops[op]);
   }
   for (const auto& [stream, of] : streams)
-    add_stream(fmt::format("collectives [{}]", fmt::join(of.roles, ", ")), of.measured, of.forecast,
-               sums);
+    add_stream(fmt::format("collectives [{}]", fmt::join(of.roles, ", ")), of, sums);
 }
 
 void add_named(TroubleKind kind, const std::map<std::string, Duration>& measured,
@@ -152,6 +163,16 @@ void add_named(TroubleKind kind, const std::map<std::string, Duration>& measured
     sums.add(kind, name, time, time);
   for (const auto& [name, time] : forecast)
     sums.add(kind, name, -time, {}, time);
+}
+
+// Longest first.
+std::vector<std::uint32_t> ops_by_time(const std::map<std::uint32_t, Duration>& times) {
+  std::vector<std::uint32_t> ops;
+  for (const auto& [op, time] : times)
+    ops.push_back(op);
+  std::stable_sort(ops.begin(), ops.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return times.at(a) > times.at(b); });
+  return ops;
 }
 
 TroubleKind kind_of_state(StepState state) {
@@ -182,14 +203,16 @@ std::vector<WaterfallPart> parts_between(const StepAccount& measured, const Step
   add_named(TroubleKind::extra_collectives, measured.extra_collectives, forecast.extra_collectives,
             sums);
   add_named(TroubleKind::stragglers, measured.waiting, forecast.waiting, sums);
+  sums.add_named_ops(TroubleKind::stragglers, program);
   add_named(TroubleKind::pipeline, measured.messages, forecast.messages, sums);
+  sums.add_named_ops(TroubleKind::pipeline, program);
   for (const auto& state : words_of(StepState{})) {
     const auto i = static_cast<std::size_t>(state.value);
     if (state.value <= StepState::peer) continue;
     const Duration time = measured.rest[i] - forecast.rest[i];
     if (time.count() != 0)
       sums.add(kind_of_state(state.value), std::string{state.text}, time, measured.rest[i],
-               forecast.rest[i]);
+               forecast.rest[i], ops_by_time(measured.rest_before[i]));
   }
   return sums.parts();
 }

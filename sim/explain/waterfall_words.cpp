@@ -60,11 +60,10 @@ bool has_rate(TroubleKind kind) {
   return kind <= TroubleKind::optimizer || kind == TroubleKind::slower_collectives;
 }
 
-// "at 71 % of the forecast's rate"; empty: one side has no time.
-std::string rate_text(const WaterfallItem& item) {
-  if (item.measured.count() <= 0 || item.forecast.count() <= 0) return {};
-  return fmt::format("at {:.0f} % of the forecast's rate",
-                     100 * to_seconds(item.forecast) / to_seconds(item.measured));
+// "at 71 % of the forecast's rate"; empty: there is none.
+std::string rate_text(TroubleKind kind, const WaterfallItem& item) {
+  const std::optional<double> rate = rate_of(kind, item);
+  return rate ? fmt::format("at {:.0f} % of the forecast's rate", 100 * *rate) : std::string{};
 }
 
 std::string signed_text(Duration time) {
@@ -73,14 +72,23 @@ std::string signed_text(Duration time) {
 
 }  // namespace
 
+std::string_view cause_words(const WaterfallPart& part) {
+  return title_of_kind(part.kind, part.time >= Duration{});
+}
+
+std::optional<double> rate_of(TroubleKind kind, const WaterfallItem& item) {
+  const bool told = has_rate(kind) && item.measured > Duration{} && item.forecast > Duration{};
+  if (!told) return std::nullopt;
+  return to_seconds(item.forecast) / to_seconds(item.measured);
+}
+
 std::string sentence_of(const WaterfallPart& part, Duration step) {
-  const bool slower = part.time >= Duration{};
-  std::string text = fmt::format("{}: {} of the step ({})", title_of_kind(part.kind, slower),
+  std::string text = fmt::format("{}: {} of the step ({})", cause_words(part),
                                  share_text(of_step(part.time, step)), signed_text(part.time));
   if (part.items.empty() || part.kind >= TroubleKind::host) return text;
   const WaterfallItem& most = part.items.front();
   text += fmt::format("; most of it {}", most.name);
-  const std::string rate = has_rate(part.kind) ? rate_text(most) : std::string{};
+  const std::string rate = rate_text(part.kind, most);
   return rate.empty() ? text : text + ' ' + rate;
 }
 
@@ -98,15 +106,15 @@ std::vector<TextSection> sections_of(const Waterfall& w) {
   TextSection table{.title = "The difference in parts, which sum to it",
                     .head = {"cause", "time", "of the step", "rate"}};
   for (const WaterfallPart& part : w.parts) {
-    table.rows.push_back({std::string{title_of_kind(part.kind, part.time >= Duration{})},
-                          signed_text(part.time), share_text(of_step(part.time, w.measured)), ""});
+    table.rows.push_back({std::string{cause_words(part)}, signed_text(part.time),
+                          share_text(of_step(part.time, w.measured)), ""});
     std::size_t shown = 0;
     for (const WaterfallItem& item : part.items) {
       if (part.kind >= TroubleKind::host || shown == most_items) break;
       if (std::abs(of_step(item.time, w.measured)) < least_item) break;
       table.rows.push_back({"  " + item.name, signed_text(item.time),
                             share_text(of_step(item.time, w.measured)),
-                            has_rate(part.kind) ? rate_text(item) : std::string{}});
+                            rate_text(part.kind, item)});
       ++shown;
     }
   }

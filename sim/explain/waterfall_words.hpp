@@ -1,7 +1,9 @@
 // A waterfall in words.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/explain/sections.hpp"
@@ -12,6 +14,12 @@ namespace sim {
 // "matrix products, slower: 9.1 % of the step (12.30 ms); most of it mlp.up forward
 // [8192x28672x4096] at 71 % of the forecast's rate".
 std::string sentence_of(const WaterfallPart& part, Duration step);
+
+// cause_words() is the cause: "matrix products slower".
+std::string_view cause_words(const WaterfallPart& part);
+
+// The rate of an item over that of its forecast; nothing: one side has no time, or it has no rate.
+std::optional<double> rate_of(TroubleKind kind, const WaterfallItem& item);
 
 std::vector<TextSection> sections_of(const Waterfall& waterfall);
 

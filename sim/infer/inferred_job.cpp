@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "sim/base/input_error.hpp"
@@ -122,6 +123,8 @@ class JobReader {
       if (cluster_.empty() || (name.starts_with("dgx") && !cluster_.starts_with("dgx")))
         cluster_ = name;
     }
+    if (cluster_.empty() && run_.on_host)
+      fail_of(run_, "the trace is of CPUs, and no shipped cluster has those: give --cluster NAME");
     if (cluster_.empty())
       fail_of(run_, fmt::format("the GPU '{}' is in no shipped cluster: give --cluster NAME",
                                 run_.device.name));
@@ -174,8 +177,23 @@ class JobReader {
     add("layout.data_parallel", fmt::format("{}", data_), "the other ranks");
   }
 
-  // Layers of this rank times micro-batches are known; the head, or a group, tells them apart.
+  // Stages send to each other: fewer layers than the model's, and no messages, are another model.
   int pipeline_stages(const Model& model) {
+    const int stages = stages_by_layers(model);
+    const bool messages =
+        std::any_of(rank().device.begin(), rank().device.end(), [](const DeviceActivity& activity) {
+          return activity.kind == OpKind::send || activity.kind == OpKind::recv;
+        });
+    if (stages > 1 && !messages)
+      fail_of(run_, fmt::format("its widths are those of {}, but not its layers ({}), and no "
+                                "messages go between stages: no shipped model is this one; "
+                                "`stepcast import hf` reads a config.json",
+                                read_.match.model, pipeline_from_));
+    return stages;
+  }
+
+  // Layers of this rank times micro-batches are known; the head, or a group, tells them apart.
+  int stages_by_layers(const Model& model) {
     const double repeats = read_.match.repeats;
     if (const std::optional<int> size = size_of_use(run_, GroupUse::pipeline)) {
       pipeline_from_ = "groups";
@@ -191,7 +209,8 @@ class JobReader {
       micro_batches_ = std::llround(read_.match.head);
       return static_cast<int>(std::max(1.0, std::round(stages)));
     }
-    pipeline_from_ = "all layers are on this rank";
+    pipeline_from_ = repeats < 1 ? fmt::format("{:.2g} of all layers are on this rank", repeats)
+                                 : "all layers are on this rank";
     micro_batches_ = std::max<std::int64_t>(1, std::llround(repeats));
     return repeats < 1 ? static_cast<int>(std::lround(1 / repeats)) : 1;
   }
@@ -244,8 +263,21 @@ class JobReader {
       add("layout.compute_dtype", "fp8", "names of kernels");
     else if (!names_hold("bf16") && !names_hold("BFloat16") && names_hold("f16"))
       add("layout.compute_dtype", "fp16", "names of kernels");
+    else if (const std::optional<DType> told = type_of_products())
+      add("layout.compute_dtype", std::string{word(*told)}, "inputs of products");
     else
       assume("layout.compute_dtype", "bf16", "names of kernels");
+  }
+
+  // Of the shapes with most work.
+  std::optional<DType> type_of_products() const {
+    std::map<DType, double> flops;
+    for (const Kernel& work : rank().works)
+      if (work.kind == OpKind::gemm) flops[work.dtype] += work.flops.count();
+    const auto most =
+        std::max_element(flops.begin(), flops.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == flops.end() ? std::nullopt : std::optional{most->first};
   }
 
   const TracedRun& run_;

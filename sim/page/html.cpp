@@ -62,6 +62,16 @@ std::string html_of_markdown(const std::string& markdown) {
   return html;
 }
 
+std::string html_figures(const std::vector<HtmlFigure>& figures) {
+  std::string html = "<dl class=\"figures\">\n";
+  for (const HtmlFigure& figure : figures)
+    html += fmt::format(
+        "<div><dt>{}</dt><dd><strong>{}</strong>{}</dd></div>\n", html_text(figure.name),
+        html_text(figure.value),
+        figure.below.empty() ? std::string{} : "<span>" + html_text(figure.below) + "</span>");
+  return html + "</dl>\n";
+}
+
 std::string html_bars(const std::string& caption, const std::vector<HtmlBar>& bars) {
   std::string html = fmt::format(
       "<div class=\"frame\" tabindex=\"0\"><table class=\"bars\"><caption>{}"
@@ -70,11 +80,39 @@ std::string html_bars(const std::string& caption, const std::vector<HtmlBar>& ba
   for (const HtmlBar& bar : bars)
     html += fmt::format(
         "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td class=\"number\">{}</td>"
-        "<td class=\"bar\"><span style=\"width:{:.2f}%{}\"></span></td></tr>\n",
+        "<td class=\"bar\"><span style=\"width:{:.2f}%{}{}\"></span></td></tr>\n",
         html_text(bar.name), html_text(bar.value), html_text(bar.note),
         100 * std::clamp(bar.share, 0.0, 1.0),
+        bar.from > 0 ? fmt::format(";margin-left:{:.2f}%", 100 * bar.from) : std::string{},
         bar.colour.empty() ? std::string{} : fmt::format(";background:{}", bar.colour));
   return html + "</tbody></table></div>\n";
+}
+
+std::string html_stacks(const std::string& caption, const std::vector<HtmlStack>& stacks) {
+  std::string html = fmt::format(
+      "<div class=\"frame\" tabindex=\"0\"><table class=\"bars\"><caption>{}"
+      "</caption><tbody>\n",
+      html_text(caption));
+  std::vector<HtmlStackPart> legend;
+  for (const HtmlStack& stack : stacks) {
+    html += fmt::format(
+        "<tr><th scope=\"row\" class=\"long\">{}</th><td class=\"number\">{}</td><td "
+        "class=\"bar stack\">",
+        html_text(stack.name), html_text(stack.value));
+    for (const HtmlStackPart& part : stack.parts) {
+      html +=
+          fmt::format("<span style=\"width:{:.2f}%;background:{}\" title=\"{}\"></span>",
+                      100 * std::clamp(part.share, 0.0, 1.0), part.colour, html_text(part.text));
+      if (std::ranges::none_of(legend, [&](const auto& of) { return of.name == part.name; }))
+        legend.push_back(part);
+    }
+    html += "</td></tr>\n";
+  }
+  html += "</tbody></table></div>\n<ul class=\"legend\">";
+  for (const HtmlStackPart& part : legend)
+    html += fmt::format("<li><span style=\"background:{}\"></span>{}</li>", part.colour,
+                        html_text(part.name));
+  return html + "</ul>\n";
 }
 
 }  // namespace sim

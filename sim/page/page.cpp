@@ -87,13 +87,15 @@ std::string html_page(const HtmlPage& page) {
 
 std::string text_page(const CommandText& of) {
   const std::string asked = of.command.substr(0, of.command.find(" -o html"));
-  return html_page({.title = asked,
-                    .lead = {},
-                    .sections = {{"Result", "<pre tabindex=\"0\">" +
-                                                html_text(without_colour(of.text)) + "</pre>\n"},
-                                 {"All figures", html_of_markdown(of.markdown)}},
-                    .json = of.json,
-                    .command = of.command});
+  HtmlPage page{.title = asked, .json = of.json, .command = of.command};
+  if (!of.picture.empty())
+    page.sections.push_back({"Picture", "<div class=\"picture\">" + of.picture + "</div>\n"});
+  page.sections.push_back(
+      {"All figures",
+       html_of_markdown(of.markdown) +
+           "<details><summary>As a terminal shows it</summary>\n<pre tabindex=\"0\">" +
+           html_text(without_colour(of.text)) + "</pre></details>\n"});
+  return html_page(page);
 }
 
 }  // namespace sim

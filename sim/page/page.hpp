@@ -12,8 +12,8 @@ struct PageSection {
 };
 
 struct HtmlPage {
-  std::string title;  // of the tab, and the heading
-  std::string lead;   // HTML below the heading: the headline
+  std::string title;   // of the tab, and the heading
+  std::string lead{};  // HTML below the heading: the headline
   std::vector<PageSection> sections{};
   std::string json{};      // the report, for scripts: <script id="report">
   std::string command{};   // that made it; empty: not shown
@@ -27,8 +27,10 @@ std::string html_page(const HtmlPage& page);
 struct CommandText {
   std::string text, markdown, json;
   std::string command;
+  std::string picture{};  // SVG; empty: it has none
 };
-// The page of a command without pictures of its own: what it prints for people, then all figures.
+// text_page() is the page of a command without one of its own: its picture, all figures, and what
+// it prints on a terminal.
 std::string text_page(const CommandText& of);
 
 }  // namespace sim

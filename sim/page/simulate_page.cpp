@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "sim/base/table_text.hpp"
@@ -14,15 +13,10 @@
 #include "sim/page/memory_chart.hpp"
 #include "sim/page/page.hpp"
 #include "sim/page/spans.hpp"
+#include "sim/page/time_parts.hpp"
 
 namespace sim {
 namespace {
-
-std::string figure(const std::string& name, const std::string& value, const std::string& below) {
-  return fmt::format("<div><dt>{}</dt><dd><strong>{}</strong>{}</dd></div>\n", html_text(name),
-                     html_text(value),
-                     below.empty() ? std::string{} : "<span>" + html_text(below) + "</span>");
-}
 
 const char* memory_verdict(const Report& report) {
   if (!report.fits()) return "does not fit";
@@ -49,33 +43,18 @@ std::string headline(const Report& report) {
                       100 * interval.level, grouped(interval.rows), interval.sets);
   }
   const StageMemory& worst = report.worst_memory();
-  std::string html =
-      fmt::format("<p>{} on {} x {}<br>{}</p>\n<dl class=\"figures\">\n", html_text(report.model),
-                  grouped(report.ranks), html_text(report.device),
-                  html_text(layout_text(report.layout, LayoutForm::sentence)));
-  html += figure("step time", precise(report.step_time), steps);
-  html += figure("tokens/s per GPU", significant(rate), rates);
-  html += figure("MFU", fmt::format("{:.1f} %", 100 * report.mfu), shares);
-  html += figure("memory of the fullest GPU",
-                 fmt::format("{:.1f} of {:.1f} GiB", worst.total.gib(), worst.capacity.gib()),
-                 memory_verdict(report));
-  return html + "</dl>\n" + (basis.empty() ? "" : "<p>" + html_text(basis) + "</p>\n");
+  std::string html = fmt::format("<p>{} on {} x {}<br>{}</p>\n", html_text(report.model),
+                                 grouped(report.ranks), html_text(report.device),
+                                 html_text(layout_text(report.layout, LayoutForm::sentence)));
+  html +=
+      html_figures({{"step time", precise(report.step_time), steps},
+                    {"tokens/s per GPU", significant(rate), rates},
+                    {"MFU", fmt::format("{:.1f} %", 100 * report.mfu), shares},
+                    {"memory of the fullest GPU",
+                     fmt::format("{:.1f} of {:.1f} GiB", worst.total.gib(), worst.capacity.gib()),
+                     memory_verdict(report)}});
+  return html + (basis.empty() ? "" : "<p>" + html_text(basis) + "</p>\n");
 }
-
-struct TimePart {
-  const char* name;
-  Duration Breakdown::*part;
-  const char* colour;
-};
-constexpr std::array time_parts{
-    TimePart{"compute", &Breakdown::compute, "#009e73"},
-    TimePart{"exposed tensor", &Breakdown::exposed_tensor, "#b89b00"},
-    TimePart{"exposed context", &Breakdown::exposed_context, "#56b4e9"},
-    TimePart{"exposed expert", &Breakdown::exposed_expert, "#e69f00"},
-    TimePart{"exposed data", &Breakdown::exposed_data, "#d55e00"},
-    TimePart{"exposed pipeline", &Breakdown::exposed_pipeline, "#cc79a7"},
-    TimePart{"bubble", &Breakdown::bubble, "#999999"},
-    TimePart{"host", &Breakdown::host, "#0072b2"}};
 
 std::string time_section(const Report& report) {
   std::vector<HtmlBar> bars;

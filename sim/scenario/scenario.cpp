@@ -11,6 +11,7 @@
 #include "sim/collective/load_cluster.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
+#include "sim/config/shipped_only.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/followers.hpp"
@@ -48,7 +49,9 @@ struct ClusterText {
 std::string referenced_path(const ObjectReader& holder, std::string_view key, bool by_hand,
                             const std::string& scenario_path, const std::string& kind) {
   const std::string text = holder.text(key);
+  if (std::string alone = only_shipped(kind, text); !alone.empty()) return alone;
   std::string path = by_hand ? text : resolve_path(scenario_path, text);
+  check_readable(path, kind);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
     if (std::string shipped = shipped_file(kind, text); !shipped.empty()) return shipped;

@@ -242,7 +242,8 @@ std::string search_table(const SearchResult& result) {
 }
 
 std::string search_markdown(const SearchResult& result) {
-  std::string text = fmt::format("# {}\n\n{}\n", result.title, counts_text(result.counts));
+  std::string text =
+      fmt::format("# {}\n\n```\n{}```\n\n", result.title, counts_text(result.counts));
   if (!result.not_validated.empty()) text += unvalidated_line(result.not_validated) + "\n\n";
   if (!result.favourite()) return text;
   if (!result.best.empty()) text += markdown(ranking_rows(result, result.best));

@@ -48,13 +48,29 @@ std::optional<DType> dtype_of(std::string_view type) {
   return std::nullopt;
 }
 
+std::string_view operation_of_backend(std::string_view span) {
+  for (const std::string_view backend : {"gloo:", "mpi:"})
+    if (span.starts_with(backend)) return span.substr(backend.size());
+  return {};
+}
+
 int element_bytes(std::string_view dtype) {
+  constexpr std::array<std::pair<std::string_view, int>, 12> others{{{"Double", 8},
+                                                                     {"double", 8},
+                                                                     {"Long", 8},
+                                                                     {"long int", 8},
+                                                                     {"Int", 4},
+                                                                     {"int", 4},
+                                                                     {"Short", 2},
+                                                                     {"short int", 2},
+                                                                     {"Byte", 1},
+                                                                     {"Char", 1},
+                                                                     {"Bool", 1},
+                                                                     {"bool", 1}}};
   if (const auto known = dtype_of(dtype)) return bytes_of(*known);
-  if (dtype == "Double" || dtype == "Long") return 8;
-  if (dtype == "Int") return 4;
-  if (dtype == "Short") return 2;
-  if (dtype == "Byte" || dtype == "Char" || dtype == "Bool") return 1;
-  return 0;
+  for (const auto& [name, bytes] : others)
+    if (name == dtype) return bytes;
+  return dtype == "unsigned char" || dtype == "signed char" ? 1 : 0;
 }
 
 }  // namespace sim

@@ -16,7 +16,11 @@ std::string collective_name(std::string_view torch);
 // The same as a kind; empty: a message, or unknown. Also "barrier".
 std::optional<CollectiveKind> collective_kind(std::string_view torch);
 
-// Bytes of an element as NCCL's metadata names its type; 0: unknown.
+// The operation of a span in which a library of the host communicates: "gloo:all_reduce" is
+// "all_reduce". Empty: it is no such span.
+std::string_view operation_of_backend(std::string_view span);
+
+// Bytes of an element by NCCL's or C++'s name of its type; 0: unknown.
 int element_bytes(std::string_view dtype);
 
 // The type of a product's operand: "c10::BFloat16", "Half", ...

@@ -13,7 +13,6 @@
 namespace sim {
 namespace {
 
-constexpr std::int64_t largest_rank = 1 << 24;
 constexpr std::size_t most_events = 2'000'000'000;
 constexpr std::uint32_t streams_of_device = 1 << 16;
 
@@ -36,11 +35,6 @@ HostSpan::What what_of(EventKind kind) {
     default:
       return HostSpan::What::op;
   }
-}
-
-Bytes bytes_of(std::int64_t elements, int each) {
-  constexpr std::int64_t most = std::int64_t{1} << 50;
-  return Bytes{std::clamp<std::int64_t>(elements, 0, most) * each};
 }
 
 }  // namespace
@@ -170,6 +164,7 @@ void EventKeeper::keep_host(TraceEvent& event) {
                   .what = what_of(event.kind)};
   pending.id = event.kind == EventKind::runtime ? event.correlation : event.external;
   if (event.kind == EventKind::mark) keep_step(event, begin, end);
+  if (event.kind != EventKind::runtime) keep_backend_call(event);
   if (event.kind == EventKind::runtime) {
     file_.device.hip = file_.device.hip || event.name.starts_with("hip");
     if (event.correlation < 0 && !correlated_)
@@ -205,37 +200,6 @@ void EventKeeper::keep_work(TraceEvent& event) {
   pending_.works.emplace_back(event.external, entry->second);
 }
 
-std::int32_t EventKeeper::keep_call(const EventCollective& told) {
-  CollectiveCall call;
-  call.kind = collective_kind(told.operation);
-  call.bytes = bytes_of(std::max(told.in_elements, told.out_elements), element_bytes(told.dtype));
-  call.group = group_of(told);
-  call.dtype = names_.number(told.dtype);
-  call.operation = names_.number(told.operation);
-  call.in_elements = told.in_elements;
-  call.out_elements = told.out_elements;
-  rank_.calls.push_back(call);
-  return static_cast<std::int32_t>(rank_.calls.size()) - 1;
-}
-
-std::int32_t EventKeeper::group_of(const EventCollective& told) {
-  if (told.group.empty() && told.ranks.empty() && told.group_size == 0) return not_told;
-  TracedGroup group{told.group, told.description, told.group_size};
-  for (const std::int64_t rank : ranks_in(told.ranks))
-    if (rank <= largest_rank) group.ranks.push_back({static_cast<std::uint32_t>(rank)});
-  std::sort(group.ranks.begin(), group.ranks.end());
-  // A message names a group of one beside the ranks of the communicator.
-  if (!group.ranks.empty()) group.size = static_cast<int>(group.ranks.size());
-  const std::string key = fmt::format("{}\n{}\n{}", told.group, told.ranks, group.size);
-  const auto [entry, is_new] =
-      groups_.try_emplace(key, static_cast<std::int32_t>(file_.groups.size()));
-  if (is_new) {
-    file_.shortened.push_back(group.ranks.empty() ? told.ranks : "");
-    file_.groups.push_back(std::move(group));
-  }
-  return entry->second;
-}
-
 void EventKeeper::keep_flow(const TraceEvent& event) {
   const bool begins = event.phase == "s";
   if (correlated_ || event.flow < 0 || !event.at || (!begins && event.phase != "f")) return;
@@ -248,9 +212,9 @@ void EventKeeper::keep_slice(const TraceEvent& event) {
   const std::optional<TimePoint> begin = place(at);
   check_kernel(event);
   if (!begin) scan_.fail("its slices are too far apart");
-  if (event.process < 0 || event.process > largest_rank)
-    scan_.fail(
-        fmt::format("a process is {}; expected a rank, 0 to {}", event.process, largest_rank));
+  if (event.process < 0 || event.process > largest_traced_rank)
+    scan_.fail(fmt::format("a process is {}; expected a rank, 0 to {}", event.process,
+                           largest_traced_rank));
   RunRank& rank = slices_[event.process];
   const EventSlice& told = event.slice;
   DeviceActivity activity;
@@ -290,6 +254,7 @@ void EventKeeper::finish() {
         "{}: kernels of {} devices are taken as one rank; streams of the others are numbered from "
         "{} on",
         file_.name, devices_.size(), streams_of_device));
+  if (!profiled && !nccl_ && file_.device.name.empty()) take_host();
   link_rank(pending_, rank_, names_, file_.left);
   std::sort(rank_.steps.begin(), rank_.steps.end(),
             [](const StepMark& a, const StepMark& b) { return a.begin < b.begin; });

@@ -1,6 +1,7 @@
 // Keeps of a trace's events what a run needs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "sim/trace/pending_rank.hpp"
 
 namespace sim {
+
+inline constexpr std::int64_t largest_traced_rank = 1 << 24;
 
 class EventKeeper {
  public:
@@ -29,8 +32,11 @@ class EventKeeper {
   void keep_slice(const TraceEvent& event);
   void keep_step(const TraceEvent& event, TimePoint begin, TimePoint end);
   void keep_work(TraceEvent& event);
+  void keep_backend_call(const TraceEvent& event);
+  void take_host();
   std::int32_t keep_call(const EventCollective& told);
   std::int32_t group_of(const EventCollective& told);
+  static Bytes bytes_of(std::int64_t elements, int each);
   std::uint32_t stream_of(const TraceEvent& event);
   std::uint32_t thread_of(const TraceEvent& event);
   void finish_slices();
@@ -53,6 +59,7 @@ class EventKeeper {
   std::map<std::int64_t, RunRank> slices_;  // by rank
   std::vector<std::int64_t> devices_;       // that kernels ran on
   bool correlated_ = false;                 // a kernel has a correlation: arrows are not needed
+  bool nccl_ = false;                       // the host communicates with NCCL
 };
 
 }  // namespace sim

@@ -181,7 +181,7 @@ class RankLinker {
       id = launch->around_id;
     }
     activity.work = entry_of(pending_.works, activity.operator_id);
-    activity.kind = kind_of(activity);
+    if (!pending_.on_host) activity.kind = kind_of(activity);
     if (activity.call == not_told) activity.call = call_of(activity, id);
     if (activity.call != not_told) name_message(activity);
     const std::int32_t work =
@@ -246,6 +246,7 @@ class RankLinker {
   }
 
   void count(const DeviceActivity& activity) {
+    if (pending_.on_host) return;
     ++left_.kernels;
     if (activity.launch == not_told) {
       ++left_.unlaunched;

@@ -10,13 +10,6 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-double elements(const Dims& dims) {
-  double product = dims.empty() ? 0 : 1;
-  for (const std::int64_t extent : dims)
-    product *= static_cast<double>(extent);
-  return product;
-}
-
 constexpr std::array<std::string_view, 5> products{"aten::mm", "aten::addmm", "aten::bmm",
                                                    "aten::baddbmm", "aten::linear"};
 
@@ -46,7 +39,7 @@ std::optional<Kernel> stream_of(const ShapedOperator& op) {
     // A sum or product with a scalar or a broadcast tensor moves less than three whole ones.
     const bool pair = entry.passes > 2 && entry.kind == OpKind::elementwise;
     if (!dtype || (pair && (op.dims.size() < 2 || op.dims[0] != op.dims[1]))) return std::nullopt;
-    const double bytes = elements(op.dims[0]) * bytes_of(*dtype) * entry.passes;
+    const double bytes = elements_of(op.dims[0]) * bytes_of(*dtype) * entry.passes;
     if (bytes < 1 || bytes > 1e15) return std::nullopt;
     Kernel kernel;
     kernel.kind = entry.kind;
@@ -60,11 +53,21 @@ std::optional<Kernel> stream_of(const ShapedOperator& op) {
 
 }  // namespace
 
+double elements_of(const Dims& dims) {
+  double product = dims.empty() ? 0 : 1;
+  for (const std::int64_t extent : dims)
+    product *= static_cast<double>(extent);
+  return product;
+}
+
+bool is_product(std::string_view name) {
+  return std::find(products.begin(), products.end(), name) != products.end();
+}
+
 bool has_known_work(std::string_view name) {
   if (!name.starts_with("aten::")) return false;
-  return std::find(products.begin(), products.end(), name) != products.end() ||
-         std::any_of(streamed.begin(), streamed.end(),
-                     [&](const Streamed& entry) { return name == entry.name; });
+  return is_product(name) || std::any_of(streamed.begin(), streamed.end(),
+                                         [&](const Streamed& entry) { return name == entry.name; });
 }
 
 // The product of an operator: left [.., m, k] and right [.., k, n]; `linear` has right as [n, k].
@@ -86,7 +89,7 @@ std::optional<Kernel> product_of(const ShapedOperator& op) {
   kernel.dtype = *dtype;
   kernel.batch = batched ? left[0] : 1;
   kernel.k = left.back();
-  const double rows = elements(left) / static_cast<double>(std::max<std::int64_t>(1, kernel.k)) /
+  const double rows = elements_of(left) / static_cast<double>(std::max<std::int64_t>(1, kernel.k)) /
                       static_cast<double>(std::max<std::int64_t>(1, kernel.batch));
   if (!(rows >= 1 && rows < 1e12)) return std::nullopt;
   kernel.m = static_cast<std::int64_t>(rows);

@@ -17,8 +17,14 @@ struct ShapedOperator {
   std::vector<std::string> types;
 };
 
+// The elements of a tensor of these extents; 0: it is no tensor.
+double elements_of(const std::vector<std::int64_t>& dims);
+
 // Whether the work of operators of this name can be known.
 bool has_known_work(std::string_view name);
+
+// Whether operators of this name are matrix products.
+bool is_product(std::string_view name);
 
 // A matrix product whose shapes are known: C[m,n] = A[m,k] B[k,n], `batch` times. Of aten::mm,
 // addmm, bmm, baddbmm and linear.

@@ -45,7 +45,10 @@ struct PendingRank {
   std::deque<PendingDevice> device;
   std::vector<std::pair<std::int64_t, std::int32_t>> works;  // of an operator, by its id
   std::vector<std::pair<std::int64_t, std::int32_t>> calls;  // the same
-  std::vector<PendingFlow> flows;                            // while no kernel has a correlation
+  // Collectives of a library on the host: indices of `host`, and into RunRank::calls.
+  std::vector<std::pair<std::uint32_t, std::int32_t>> backend_calls;
+  bool on_host = false;            // `device` has operators of the host, whose kinds are known
+  std::vector<PendingFlow> flows;  // while no kernel has a correlation
   std::vector<Unbound> unbound_device, unbound_host;
 };
 

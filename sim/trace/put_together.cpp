@@ -47,6 +47,8 @@ class RunMaker {
 
   TracedRun make() {
     run_.maker = files_.front().maker;
+    run_.on_host = files_.front().on_host;
+    if (run_.on_host) run_.notes.emplace_back("no GPU kernels: the operators of the CPU are shown");
     number_ranks();
     for (TraceFile& file : files_)
       check(file);
@@ -99,6 +101,10 @@ class RunMaker {
       refuse(file.name, fmt::format("is of a run of {} ranks, the traces before it of {}",
                                     file.world_size, run_.world_size));
     run_.world_size = std::max(run_.world_size, file.world_size);
+    if (file.on_host != first.on_host)
+      refuse(file.name, fmt::format("has {}kernels of a GPU, {} {}: they are not of one run",
+                                    file.on_host ? "no " : "", first.name,
+                                    file.on_host ? "has some" : "has none"));
     if (!run_.device.name.empty() && !file.device.name.empty() &&
         run_.device.name != file.device.name)
       refuse(file.name, fmt::format("is of a device '{}', the traces before it of '{}'",

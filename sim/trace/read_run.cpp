@@ -6,11 +6,6 @@
 namespace sim {
 namespace {
 
-bool is_record(std::string_view head) {
-  constexpr std::size_t near = 4096;
-  return head.substr(0, near).find("\"stepcast record\"") != std::string_view::npos;
-}
-
 TraceFile read_trace_file(const std::string& path, TraceNames& names) {
   const std::unique_ptr<ByteSource> source = open_file(path);
   StreamedJson scan{*source};
@@ -23,6 +18,11 @@ TraceFile read_trace_file(const std::string& path, TraceNames& names) {
 }
 
 }  // namespace
+
+bool is_record(std::string_view head) {
+  constexpr std::size_t near = 4096;
+  return head.substr(0, near).find("\"stepcast record\"") != std::string_view::npos;
+}
 
 TracedRun read_trace(ByteSource& source) {
   TraceNames names;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "sim/base/input_error.hpp"
+#include "sim/trace/read_trace.hpp"
 
 namespace sim {
 

@@ -53,6 +53,4 @@ class SqliteReader {
   std::set<std::string> tables_;
 };
 
-bool is_sqlite(std::string_view head);
-
 }  // namespace sim

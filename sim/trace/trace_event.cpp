@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "sim/config/characters.hpp"
+#include "sim/trace/collective_words.hpp"
 
 namespace sim {
 namespace {
@@ -139,7 +140,8 @@ class EventReader {
   }
 
   void shapes(std::string_view key) {
-    const bool wanted = (event_.name.empty() || has_known_work(event_.name)) &&
+    const bool wanted = (event_.name.empty() || has_known_work(event_.name) ||
+                         !operation_of_backend(event_.name).empty()) &&
                         scan_.peek() == StreamedJson::Kind::list;
     if (wanted && key == "Input Dims")
       scan_.list([&] { dims(); });

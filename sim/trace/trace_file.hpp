@@ -37,6 +37,7 @@ struct TraceFile {
   std::string engine{};       // of a trace that Stepcast wrote: "simulated"
   std::optional<int> rank{};  // as it says; of a trace of one rank
   int world_size = 0;         // 0: not told
+  bool on_host = false;       // no kernels of a GPU: operators of the CPU are its work
   bool numbered = false;      // its ranks have their numbers: of traces that Stepcast wrote
   std::optional<std::int64_t> origin{};  // where its times begin, microseconds since `base`
   std::int64_t base = 0;                 // nanoseconds since 1970

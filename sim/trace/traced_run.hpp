@@ -98,6 +98,7 @@ struct TracedRun {
   std::string maker{};  // "PyTorch profiler", "Nsight Systems", "Stepcast (simulated)"
   TracedDevice device{};
   int world_size = 0;      // 0: not told
+  bool on_host = false;    // no kernels of a GPU: operators of the CPU are the work
   bool one_clock = false;  // times of all ranks are of one clock; else each begins at its own first
   std::vector<std::string> names{};  // distinct; the first is ""
   std::vector<TracedGroup> groups{};

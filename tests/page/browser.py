@@ -83,7 +83,7 @@ class Browser:
 
     def open(self, path):
         self.events.clear()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url=path if path.startswith("http:") else "file://" + os.path.abspath(path))
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message())
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -123,6 +123,45 @@ class Pages(unittest.TestCase):
             for name in self.named(browser, {"button", "image", "img", "application", "link"}):
                 self.assertTrue(name)
 
+    def reads(self, browser, width, dark):
+        self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), width)
+        ratio, of = browser.run(CONTRAST)
+        self.assertGreaterEqual(ratio, 4.5, of)
+        self.assertEqual(browser.problems(), [])
+
+    def test_explain(self):
+        path = page_of("explain", "validation/explain/busy-cores.json.gz", "--scenario", "scenarios/real/llama-byte-tp2-dp2.yaml")
+        for width, dark in ((360, False), (1280, True)):
+            with Browser(width, 900, dark) as browser:
+                browser.open(path)
+                self.reads(browser, width, dark)
+                report = browser.run("JSON.parse(document.getElementById('report').textContent)")
+                bars = browser.run("[...document.querySelectorAll('#part-1 tbody tr')].map((row) => row.querySelector('th').textContent)")
+                self.assertEqual((bars[0], bars[-1]), ("forecast", "measured"))
+                self.assertEqual(len(bars), 2 + len(report["waterfall"]["parts"]))
+                # Each bar begins where the last one ends, so that they lead from the forecast to the run.
+                ends = browser.run("""[...document.querySelectorAll('#part-1 td.bar span')].map((bar) => {
+                    const box = bar.getBoundingClientRect(), whole = bar.parentElement.getBoundingClientRect();
+                    return [(box.left - whole.left) / whole.width, (box.right - whole.left) / whole.width]; })""")
+                for before, bar in zip(ends[1:-2], ends[2:-1]):
+                    self.assertTrue(any(abs(a - b) < .02 for a in before for b in bar), (before, bar))
+                self.picture(browser, f"explain-{width}")
+
+    def test_search(self):
+        path = page_of("search", "--model", "gpt2", "--cluster", "dgx-h100", "--gpus", "16", "--batch", "64", "--sequence", "1024",
+                       "--no-progress")
+        for width, dark in ((360, True), (1280, False)):
+            with Browser(width, 900, dark) as browser:
+                browser.open(path)
+                self.reads(browser, width, dark)
+                report = browser.run("JSON.parse(document.getElementById('report').textContent)")
+                self.assertEqual(browser.run("document.querySelectorAll('#part-1 tbody tr').length"), len(report["best"]))
+                points = browser.run("document.querySelectorAll('svg .point').length")
+                self.assertGreaterEqual(points, len(report["best"]))
+                self.assertEqual(browser.run("[...document.querySelectorAll('svg .point')].every((p) => p.querySelector('title').textContent)"),
+                                 True)
+                self.picture(browser, f"search-{width}")
+
     def test_other_commands(self):
         for arguments in (("compare", SMALL, SMALL), ("memory", SMALL),
                           ("budget", "scenarios/llama-3.1-70b-512-h100.yaml", "--tokens", "1e12")):

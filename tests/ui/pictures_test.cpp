@@ -128,6 +128,31 @@ TEST_CASE("A forecast over a run looks as recorded") {
   check(pane, "overlay");
 }
 
+// Its tabs too, and a narrow one: names give way, figures do not.
+TEST_CASE("A run that is explained looks as recorded") {
+  fix_fonts();
+  Session session;
+  open(session, "real/llama-byte-tp2-dp2.yaml");
+  OverlayPane pane{session};
+  show(pane, {960, 720});
+  pane.open_run(
+      {QString::fromStdString(sim::test::source_dir()) + "/validation/explain/busy-cores.json.gz"});
+  REQUIRE(test::until([&] { return !pane.busy(); }));
+  pane.explain().waterfall().select(CauseAt{1});
+  QCoreApplication::processEvents();
+  check(pane, "explain");
+  pane.explain().setCurrentIndex(1);
+  QCoreApplication::processEvents();
+  check(pane.explain().roofline(), "roofline");
+  pane.explain().setCurrentIndex(2);
+  QCoreApplication::processEvents();
+  check(pane.explain().states(), "states");
+  WaterfallTree narrow;
+  narrow.show_waterfall(pane.explain().explanation());
+  show(narrow, {360, 300});
+  check(narrow, "waterfall-narrow");
+}
+
 TEST_CASE("Published rows look as recorded") {
   fix_fonts();
   const test::SomeSets sets{{"torchtitan", "torchtitan_h200"}};

@@ -8,7 +8,7 @@
 
 #include "sim/interop/handover.hpp"
 #include "ui/choose/layout_job.hpp"
-#include "ui/choose/stacked_bars.hpp"
+#include "ui/charts/stacked_bars.hpp"
 
 namespace ui {
 

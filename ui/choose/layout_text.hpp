@@ -4,7 +4,7 @@
 #include <QString>
 
 #include "ui/choose/layout_job.hpp"
-#include "ui/choose/stacked_bars.hpp"
+#include "ui/charts/stacked_bars.hpp"
 #include "ui/core/theme.hpp"
 
 namespace ui {

@@ -7,9 +7,8 @@
 #include <QSplitter>
 #include <QVBoxLayout>
 
-#include "sim/base/input_error.hpp"
-#include "sim/forecast/record.hpp"
 #include "sim/report/numbers.hpp"
+#include "ui/validate/cause_operators.hpp"
 
 namespace ui {
 namespace {
@@ -22,12 +21,6 @@ QString time_text(double seconds) {
   return QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)));
 }
 
-// The record of the session's forecast, made on any thread: results are immutable.
-RecordPtr record_of(const Result& result) {
-  return std::make_shared<const sim::Record>(sim::make_record(
-      *result.forecast.plan, result.forecast.timeline, sim::origin_of(result.scenario)));
-}
-
 }  // namespace
 
 OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, session_{session} {
@@ -35,15 +28,20 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
   view_ = new OverlayView;
   auto* halves = new QSplitter{Qt::Vertical};
   halves->addWidget(view_);
-  halves->addWidget(make_table());
-  halves->setSizes({360, 260});
+  explain_ = new ExplainPane;
+  explain_->addTab(make_table(), tr("Operators"));
+  halves->addWidget(explain_);
+  halves->setSizes({300, 320});
   auto* column = new QVBoxLayout{this};
   column->setContentsMargins(12, 8, 12, 8);
   column->setSpacing(8);
   column->addWidget(make_top());
   column->addWidget(halves, 1);
-  for (BackgroundJob* job : {&job_, &reading_run_, &reading_forecast_})
-    connect(job, &BackgroundJob::failed, this, [this](const QString& why) { take(nullptr, why); });
+  for (BackgroundJob* job : {&job_, &reading_run_, &reading_forecast_}) {
+    connect(job, &BackgroundJob::failed, this, [this](const QString& why) { take({}, why); });
+    connect(job, &BackgroundJob::busy_changed, this,
+            [this] { cancel_->setVisible(reading() || job_.busy()); });
+  }
   soon_.setSingleShot(true);
   soon_.setInterval(pause_ms);
   connect(&soon_, &QTimer::timeout, this, &OverlayPane::compare);
@@ -52,6 +50,10 @@ OverlayPane::OverlayPane(Session& session, QWidget* parent) : QWidget{parent}, s
     show_texts();
   });
   connect(view_, &OverlayView::selection_changed, this, &OverlayPane::follow_selection);
+  connect(&explain_->waterfall(), &WaterfallTree::selected_changed, this,
+          &OverlayPane::follow_cause);
+  connect(&explain_->waterfall(), &WaterfallTree::activated_again, this, [this] { walk(true); });
+  connect(&explain_->roofline(), &RooflineChart::kernel_chosen, this, &OverlayPane::follow_kernel);
   show_texts();
 }
 
@@ -67,7 +69,7 @@ QWidget* OverlayPane::make_top() {
     buttons->addWidget(button);
     return button;
   };
-  auto* run = add(tr("Open &run …"), tr("Open the record of a run"));
+  auto* run = add(tr("Open &run …"), tr("Open the record or the traces of a run"));
   auto* forecast = add(tr("&Forecast from file …"), tr("Open a record as the forecast"));
   own_ = add(tr("Forecast of this &scenario"), tr("Compare with the forecast of this scenario"));
   buttons->addSpacing(18);
@@ -78,8 +80,15 @@ QWidget* OverlayPane::make_top() {
   stretch_->setToolTip(tr("Scales the run's times on the axis; texts keep the measured ones"));
   buttons->addWidget(stretch_);
   buttons->addStretch();
+  cancel_ = add(tr("&Cancel"), tr("Cancel the reading and comparing of the run"));
+  cancel_->hide();
   sides_ = new QLabel;
   sides_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  differences_ = new QLabel;
+  differences_->setWordWrap(true);
+  differences_->setAccessibleName(tr("What shows that this is not the same job"));
+  differences_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  differences_->hide();
   verdict_ = new QLabel;
   verdict_->setWordWrap(true);
   verdict_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -87,11 +96,13 @@ QWidget* OverlayPane::make_top() {
   selected_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   column->addLayout(buttons);
   column->addWidget(sides_);
+  column->addWidget(differences_);
   column->addWidget(verdict_);
   column->addWidget(selected_);
   connect(run, &QPushButton::clicked, this, &OverlayPane::ask_for_run);
   connect(forecast, &QPushButton::clicked, this, &OverlayPane::ask_for_forecast);
   connect(own_, &QPushButton::clicked, this, [this] { open_forecast({}); });
+  connect(cancel_, &QPushButton::clicked, this, &OverlayPane::cancel);
   connect(steps, &QPushButton::clicked, view_, &OverlayView::align_steps);
   connect(align_, &QPushButton::clicked, view_, &OverlayView::align_selected);
   connect(stretch_, &QCheckBox::toggled, view_, &OverlayView::stretch);
@@ -124,8 +135,8 @@ QWidget* OverlayPane::make_table() {
 
 void OverlayPane::ask_for_run() {
   const QStringList paths = QFileDialog::getOpenFileNames(
-      this, tr("Open the record of a run, or traces of the PyTorch profiler, one per rank"), {},
-      tr("Records and traces (*.json *.json.gz);;All files (*)"));
+      this, tr("Open the record of a run, or its traces: of the PyTorch profiler or of nsys"), {},
+      tr("Records and traces (*.json *.json.gz *.sqlite);;All files (*)"));
   if (!paths.isEmpty()) open_run(paths);
 }
 
@@ -178,32 +189,43 @@ bool OverlayPane::reading() const {
 
 void OverlayPane::compare() {
   soon_.stop();
-  const bool possible =
-      run_ && !reading() && (forecast_ || session_.result()) && problem_.isEmpty();
-  if (!possible) {
+  if (!run_ || reading() || !problem_.isEmpty()) {
     job_.cancel();
-    return take(nullptr, problem_);
+    return take({}, problem_);
   }
-  job_.run([this, run = run_, forecast = forecast_,
-            result = session_.result()](const sim::Control&) -> BackgroundJob::Answer {
-    RecordPtr of = forecast ? forecast : record_of(*result);
-    const OverlayPtr made = run.trace ? make_overlay(std::move(of), *run.trace)
-                                      : make_overlay(std::move(of), run.record);
+  job_.run([this, run = run_, side = ForecastSide{forecast_, session_.result()}](
+               const sim::Control& control) -> BackgroundJob::Answer {
+    const ComparedRun made = compare_run(run, side, control);
     return [this, made] { take(made, {}); };
   });
   show_texts();
 }
 
-void OverlayPane::take(OverlayPtr overlay, const QString& problem) {
+// What has been compared stays.
+void OverlayPane::cancel() {
+  reading_run_.cancel();
+  reading_forecast_.cancel();
+  job_.cancel();
+  show_texts();
+}
+
+void OverlayPane::take(const ComparedRun& compared, const QString& problem) {
   problem_ = problem;
-  overlay_ = std::move(overlay);
+  overlay_ = compared.overlay;
+  unexplained_ = QString::fromStdString(compared.unexplained);
   following_ = true;
   operators_.set_rows(overlay_ ? overlay_->comparison.rows : std::vector<sim::OperatorRow>{},
                       overlay_ && overlay_->traced);
   table_->resizeColumnsToContents();
   table_->setColumnWidth(0, std::min(name_px, table_->columnWidth(0)));
   view_->set_overlay(overlay_);
+  explain_->show_explanation(compared.explanation, why_unexplained());
+  const QString differences =
+      compared.explanation ? differences_text(*compared.explanation) : QString{};
+  differences_->setText(differences);
+  differences_->setVisible(!differences.isEmpty());
   following_ = false;
+  follow_cause();
   // Where one would be a speck beside the other, they are shown equally long.
   if (overlay_) {
     const double ratio = overlay_->comparison.step.ratio();
@@ -236,6 +258,44 @@ void OverlayPane::follow_table() {
   following_ = true;
   view_->select(overlay_->find(row.name, row.pass), true);
   following_ = false;
+}
+
+void OverlayPane::follow_cause() {
+  walk_.clear();
+  walked_ = 0;
+  const std::optional<CauseAt> cause = explain_->waterfall().selected();
+  if (!cause || !overlay_ || following_) return;
+  walk_ = cause_operators(*overlay_, *explain_->explanation()->waterfall, *cause);
+  show_place();
+}
+
+void OverlayPane::walk(bool forward) {
+  if (walk_.empty()) return;
+  walked_ = (walked_ + (forward ? 1 : walk_.size() - 1)) % walk_.size();
+  show_place();
+}
+
+void OverlayPane::show_place() {
+  if (walk_.empty()) return explain_->set_place(tr("None of its operators is shown."));
+  const OverlayAt& at = walk_[walked_];
+  explain_->set_place(tr("Shown: its operator %1 of %2, what differs most first. Enter: the next.")
+                          .arg(walked_ + 1)
+                          .arg(walk_.size()));
+  view_->close_up(at);
+}
+
+void OverlayPane::follow_kernel(const QString& name) {
+  if (!overlay_) return;
+  if (const std::optional<OverlayAt> at = longest_named(*overlay_, name.toStdString()))
+    view_->close_up(*at);
+}
+
+QString OverlayPane::why_unexplained() const {
+  if (!unexplained_.isEmpty()) return "⚠ " + unexplained_;
+  if (!problem_.isEmpty() || !run_) return {};
+  return forecast_ ? tr("The forecast of the file has not all ranks of the run.")
+                   : tr("Open the scenario of the job (Ctrl+O) to see why the run is not as its "
+                        "forecast.");
 }
 
 QString OverlayPane::csv() const {
@@ -284,14 +344,15 @@ void OverlayPane::show_texts() {
     verdict_->setText(verdict());
   } else {
     verdict_->setText(reading()     ? tr("reading the files …")
-                      : job_.busy() ? tr("comparing …")
+                      : job_.busy() ? tr("looking for the causes …")
                                     : QString{});
   }
   view_->set_empty_text(
-      tr("Open the record of a run to see it below the forecast: Open run, or drop the file "
-         "here.\n\nA run makes one with: stepcast run SCENARIO --record FILE\n"
-         "Traces of the PyTorch profiler (one per rank) and of stepcast --trace open, too, as JSON "
-         "or in gzip."));
+      run_ ? tr("Open the scenario of the job (Ctrl+O) to see its forecast above the run.")
+           : tr("Open the record or the traces of a run to see it below the forecast: Open run, or "
+                "drop the files here.\n\nA run makes a record with: stepcast run SCENARIO --record "
+                "FILE\nTraces of the PyTorch profiler (one per rank), of nsys (sqlite) and of "
+                "stepcast --trace open, too, as JSON or in gzip."));
 }
 
 }  // namespace ui

@@ -1,4 +1,5 @@
-// A forecast over a recorded run: both timelines, and operator by operator where they differ.
+// A forecast over a recorded run: both timelines, operator by operator where they differ, and what
+// explain finds.
 #pragma once
 
 #include <QCheckBox>
@@ -11,9 +12,10 @@
 
 #include "ui/core/background_job.hpp"
 #include "ui/core/session.hpp"
+#include "ui/explain/explain_pane.hpp"
+#include "ui/validate/compared_run.hpp"
 #include "ui/validate/operator_table.hpp"
 #include "ui/validate/overlay_view.hpp"
-#include "ui/validate/run_file.hpp"
 
 namespace ui {
 
@@ -23,8 +25,8 @@ class OverlayPane : public QWidget {
  public:
   explicit OverlayPane(Session& session, QWidget* parent = nullptr);
 
-  // A run to hold the forecast against: a record (`stepcast run SCENARIO --record FILE`), or traces
-  // of the PyTorch profiler, one per rank. They are read in the background.
+  // A run to explain and to hold the forecast against: a record (`stepcast run SCENARIO --record
+  // FILE`), or traces of one job, as sim::read_run takes them. They are read in the background.
   void open_run(const QStringList& paths);
   // A record in place of the session's forecast; empty: the session's again.
   void open_forecast(const QString& path);
@@ -32,6 +34,9 @@ class OverlayPane : public QWidget {
   const OverlayPtr& overlay() const { return overlay_; }
   OverlayView& timelines() { return *view_; }
   const OperatorTable& operators() const { return operators_; }
+  ExplainPane& explain() { return *explain_; }
+  // The next operator of the cause that is selected, on both timelines.
+  void walk(bool forward);
   QString problem() const { return problem_; }
   Q_INVOKABLE QString csv() const;  // operator by operator, as `stepcast compare -o csv`
 
@@ -45,7 +50,12 @@ class OverlayPane : public QWidget {
   void ask_for_forecast();
   bool reading() const;  // files
   void compare();        // in the background
-  void take(OverlayPtr overlay, const QString& problem);
+  void cancel();
+  void take(const ComparedRun& compared, const QString& problem);
+  void follow_cause();
+  void follow_kernel(const QString& name);
+  void show_place();
+  QString why_unexplained() const;
   void follow_selection();
   void follow_table();
   void show_texts();
@@ -62,8 +72,12 @@ class OverlayPane : public QWidget {
   bool following_ = false;
   OverlayView* view_;
   QTableView* table_ = nullptr;
-  QLabel *sides_ = nullptr, *verdict_ = nullptr, *selected_ = nullptr;
-  QPushButton *own_ = nullptr, *align_ = nullptr;
+  ExplainPane* explain_ = nullptr;
+  std::vector<OverlayAt> walk_;  // operators of the cause that is selected
+  std::size_t walked_ = 0;       // the one that is shown
+  QString unexplained_;
+  QLabel *sides_ = nullptr, *differences_ = nullptr, *verdict_ = nullptr, *selected_ = nullptr;
+  QPushButton *own_ = nullptr, *align_ = nullptr, *cancel_ = nullptr;
   QCheckBox* stretch_ = nullptr;
   BackgroundJob job_, reading_run_, reading_forecast_;
 };

@@ -145,10 +145,27 @@ void OverlayView::select(std::optional<OverlayAt> at, bool show) {
   Q_EMIT selection_changed();
 }
 
+double OverlayView::shown_end_of(const OverlayAt& at) const {
+  const double end = ps(overlay_->span(at).end);
+  return at.side == 0 ? end : map_.shown(end);
+}
+
 void OverlayView::show_operator(const OverlayAt& at) {
-  const sim::TimePoint end = overlay_->span(at).end;
-  reveal({shown_time(at), at.side == 0 ? ps(end) : map_.shown(ps(end))},
-         find_operator(rows_, {group_of(at), at.op}).row);
+  reveal({shown_time(at), shown_end_of(at)}, find_operator(rows_, {group_of(at), at.op}).row);
+}
+
+void OverlayView::close_up(const OverlayAt& at) {
+  constexpr double speck = 0.04, wanted = 0.2;  // of the window
+  if (!overlay_) return;
+  select(at);
+  align_selected();
+  double to = shown_end_of(at);
+  if (const std::optional<OverlayAt> other = overlay_->other(at))
+    to = std::max(to, shown_end_of(*other));
+  const double length = std::max(to - shown_time(at), 1.0) / wanted;
+  if (length * wanted < speck * window_.length())
+    set_window({shown_time(at) - length * wanted, shown_time(at) + length * (1 - wanted)});
+  show_operator(at);
 }
 
 void OverlayView::step(bool forward) {

@@ -27,6 +27,8 @@ class OverlayView : public LaneCanvas {
 
   const std::optional<OverlayAt>& selected() const { return selected_; }
   void select(std::optional<OverlayAt> at, bool reveal = false);
+  // Selects the operator, aligns both sides at it, and zooms in where it would be a speck.
+  void close_up(const OverlayAt& at);
   void step(bool forward);  // to the next operator of the lane
   void toggle_streams(std::size_t pair);
   QString text_of(const OverlayAt& at) const;
@@ -51,7 +53,8 @@ class OverlayView : public LaneCanvas {
   Canvas canvas_of(int side) const;  // in times of that side
   void remake_rows();
   double shown_end() const;
-  double shown_time(const OverlayAt& at) const;
+  double shown_time(const OverlayAt& at) const;  // at which it is active
+  double shown_end_of(const OverlayAt& at) const;
   void show_operator(const OverlayAt& at);
   std::optional<OverlayAt> operator_at(QPoint at) const;
   void paint_selected(QPainter& painter);

@@ -121,7 +121,7 @@ void MainWindow::ask_for_file() {
       this, tr("Open a scenario, a job of a framework, a record or traces"),
       QFileInfo{QString::fromStdString(session_.path())}.path(),
       tr("Scenarios (*.yaml *.yml);;Jobs (*.sh *.args *.toml *.json *.yaml *.yml);;"
-         "Records and traces (*.json *.json.gz);;All files (*)")));
+         "Records and traces (*.json *.json.gz *.sqlite);;All files (*)")));
 }
 
 void MainWindow::fill_recent() {

@@ -7,6 +7,7 @@
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/config/gzip.hpp"
 #include "sim/interop/job_kind.hpp"
+#include "sim/trace/read_trace.hpp"
 #include "ui/validate/run_file.hpp"
 
 namespace ui {
@@ -40,7 +41,7 @@ bool is_record(const std::string& text) {
 OpenedFile role_of(const QString& path) {
   const std::string text = head_of(path);
   const std::string name = path.toStdString();
-  if (sim::is_gzip(text)) return {.role = FileRole::run};
+  if (sim::is_gzip(text) || sim::is_sqlite(text)) return {.role = FileRole::run};
   if (path.endsWith(".json", Qt::CaseInsensitive) && (is_trace(text) || is_record(text)))
     return {.role = FileRole::run};
   if (const std::optional<sim::JobKind> job = sim::job_kind_of(name, text))

@@ -162,6 +162,9 @@ void MainWindow::make_validate() {
   connect(validate_, &ValidatePane::opened, this, [this] { show_job(Job::what_if); });
   views_.emplace_back("validate", validate_);
   views_.emplace_back("overlay", overlay_);
+  views_.emplace_back("waterfall", &overlay_->explain().waterfall());
+  views_.emplace_back("roofline", &overlay_->explain().roofline());
+  views_.emplace_back("states", &overlay_->explain().states());
 }
 
 QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
@@ -266,23 +269,26 @@ void MainWindow::open(const QString& path) {
 }
 
 void MainWindow::open_files(const QStringList& paths) {
-  if (paths.isEmpty()) return;
+  QStringList runs;
+  bool opened = false;
   try {
-    const OpenedFile file = role_of(paths.front());
-    switch (file.role) {
-      case FileRole::scenario:
-        return open(paths.front());
-      case FileRole::run:
-        return open_run(paths);
-      case FileRole::job:
-        return import(paths.front(), file.job);
-      case FileRole::other:
-        break;
+    for (const QString& path : paths) {
+      const OpenedFile file = role_of(path);
+      if (file.role == FileRole::run)
+        runs << path;
+      else if (!std::exchange(opened, true))
+        open_as(file, path);
     }
-    warn(tr("%1: this is %2").arg(paths.front(), QString::fromStdString(file.what)));
   } catch (const std::exception& error) {
-    warn(error.what());
+    return warn(error.what());
   }
+  if (!runs.isEmpty()) open_run(runs);
+}
+
+void MainWindow::open_as(const OpenedFile& file, const QString& path) {
+  if (file.role == FileRole::scenario) return open(path);
+  if (file.role == FileRole::job) return import(path, file.job);
+  warn(tr("%1: this is %2").arg(path, QString::fromStdString(file.what)));
 }
 
 void MainWindow::import(const QString& path, sim::JobKind kind) {

@@ -25,6 +25,7 @@ class TimelineView;
 class TopologyView;
 class OverlayPane;
 class ValidatePane;
+struct OpenedFile;
 
 enum class Job : int { what_if, choose, validate };
 
@@ -39,12 +40,12 @@ class MainWindow : public QMainWindow {
   ChoosePane& choose() { return *choose_; }
   // Opens a scenario, and remembers it; a problem is shown in the window.
   void open(const QString& path);
-  // open_files() goes by what they are: a scenario; a record or traces, one per rank; a job of a
-  // training framework, which is imported. A problem is shown.
+  // open_files() goes by what they are: a record or traces of a run, all of them; beside these one
+  // scenario, or a job of a training framework, which is imported. A problem is shown.
   void open_files(const QStringList& paths);
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }
-  // A recorded run, or traces, over the forecast; a problem is shown there.
+  // A recorded run, or traces, is explained over the forecast; a problem is shown there.
   void open_run(const QStringList& paths);
   void show_job(Job job);
   // The job that a view is of; of the window itself the one that is shown.
@@ -79,6 +80,7 @@ class MainWindow : public QMainWindow {
   void make_view_menu();
   void make_job_menu();
   QDockWidget* dock(const QString& title, QWidget* content, Qt::DockWidgetArea area);
+  void open_as(const OpenedFile& file, const QString& path);  // no run
   void import(const QString& path, sim::JobKind kind);
   void warn(const QString& what);
   void ask_for_file();

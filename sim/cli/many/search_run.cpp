@@ -3,19 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 
+#include "sim/base/deadline.hpp"
 #include "sim/base/quantity.hpp"
 #include "sim/base/table_text.hpp"
 #include "sim/cli/hand_over.hpp"
 #include "sim/cli/many/search_request.hpp"
 #include "sim/distribute/thread_limit.hpp"
+#include "sim/page/search_page.hpp"
 #include "sim/search/distributed_search.hpp"
 #include "sim/search/progress_text.hpp"
 #include "sim/search/result.hpp"
@@ -67,36 +65,14 @@ bool run_shown(const SearchRequest& request, const Search& search,
   return complete;
 }
 
-// Stops when it is told to, or when its time is over.
-class Within {
- public:
-  Within(std::stop_token told, const std::string& time)
-      : told_{std::move(told), [this] { source_.request_stop(); }} {
-    if (time.empty()) return;
-    const Parsed<Duration> parsed = parse_duration(time);
-    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
-      throw InputError{SourcePosition{.file = "--within"}, wrong->problem};
-    timer_ = std::jthread{[this, most = std::get<Duration>(parsed)](const std::stop_token& over) {
-      std::mutex mutex;
-      std::unique_lock lock{mutex};
-      std::condition_variable_any wait;
-      wait.wait_for(lock, over, std::chrono::duration_cast<std::chrono::nanoseconds>(most),
-                    [] { return false; });
-      if (over.stop_requested()) return;
-      is_over_ = true;
-      source_.request_stop();
-    }};
-  }
-
-  Control control() const { return {.stop = source_.get_token()}; }
-  bool is_over() const { return is_over_; }
-
- private:
-  std::stop_source source_;
-  std::stop_callback<std::function<void()>> told_;
-  std::atomic<bool> is_over_ = false;
-  std::jthread timer_;
-};
+// The time of --within; zero: none is given.
+std::chrono::nanoseconds time_within(const std::string& time) {
+  if (time.empty()) return {};
+  const Parsed<Duration> parsed = parse_duration(time);
+  if (const auto* wrong = std::get_if<QuantityError>(&parsed))
+    throw InputError{SourcePosition{.file = "--within"}, wrong->problem};
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::get<Duration>(parsed));
+}
 
 ExitCode show_result(const SearchRequest& request, Search& search, bool complete, bool in_time,
                      double seconds) {
@@ -104,8 +80,10 @@ ExitCode show_result(const SearchRequest& request, Search& search, bool complete
   // The standard output has one thing: the winner's file, if it goes there.
   const RankedLayout* favourite = result.favourite();
   const bool emits = request.emit && favourite;
-  const std::string ranking =
-      in_format(request.output, result, search_table, search_json, search_csv, search_markdown);
+  const std::string ranking = request.output == OutputFormat::html
+                                  ? search_page(result, command_text())
+                                  : in_format(request.output, result, search_table, search_json,
+                                              search_csv, search_markdown);
   if (emits && request.emit_to.empty())
     print_note(ranking);
   else
@@ -130,7 +108,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-ExitCode search_within(const SearchRequest& request, const Within& within) {
+ExitCode search_within(const SearchRequest& request, const Deadline& within) {
   const Control control = within.control();
   const Stopwatch watch;
   Search search{load_search(search_sources(request.scenario, request.workload)), {}, control};
@@ -141,7 +119,7 @@ ExitCode search_within(const SearchRequest& request, const Within& within) {
 
 ExitCode search_here(const SearchRequest& request) {
   const ThreadLimit threads{request.work.threads};
-  const Within within{stop_on_signals(false).stop, request.within};
+  const Deadline within{stop_on_signals(false).stop, time_within(request.within)};
   try {
     return search_within(request, within);
   } catch (const Stopped&) {

@@ -25,7 +25,9 @@ std::vector<Command> published_commands();
 // table_commands() are for anybody's tables (validate_tables.cpp).
 std::vector<Command> table_commands();
 
-// write_scatter() writes the file of --picture; nothing where `path` is empty.
-void write_scatter(const std::string& path, std::span<const SetResult> results);
+// print_validation() prints the results, and writes the file of --picture where `picture` is not
+// empty.
+void print_validation(OutputFormat format, const std::vector<SetResult>& results,
+                      const std::string& picture);
 
 }  // namespace sim

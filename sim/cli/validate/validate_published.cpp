@@ -83,10 +83,16 @@ Options published_options(PublishedRequest& request) {
                    .writes = Output::file}}});
 }
 
-void write_scatter(const std::string& path, std::span<const SetResult> results) {
-  if (path.empty()) return;
-  write_text_file(path, scatter_svg(results));
-  print_note(fmt::format("picture: {}", path));
+void print_validation(OutputFormat format, const std::vector<SetResult>& results,
+                      const std::string& picture) {
+  print_result(format == OutputFormat::html
+                   ? page_of(validation_table(results), validation_markdown(results),
+                             validation_json(results), scatter_svg(results))
+                   : in_format(format, results, validation_table, validation_json, validation_csv,
+                               validation_markdown));
+  if (picture.empty()) return;
+  write_text_file(picture, scatter_svg(results));
+  print_note(fmt::format("picture: {}", picture));
 }
 
 bool up_to_date(const char* file, bool is) {
@@ -102,9 +108,7 @@ ExitCode show_published(const PublishedRequest& request) {
   const std::string folder = shipped_folder();
   const bool all = request.sets.empty();
   const std::vector<SetResult> results = forecast_sets(request, {.traits = all});
-  print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
-                         validation_markdown));
-  write_scatter(request.picture, results);
+  print_validation(request.output, results, request.picture);
   std::vector<std::string> beyond = beyond_bounds(results, folder);
   if (!all) return verdict(beyond);
   const TimeErrorFit fit = time_error_of(results);

@@ -30,9 +30,7 @@ void emit(const MeasuredSet& set, const std::string& folder) {
 
 ExitCode show_rows(const TableRequest& request) {
   const std::vector<SetResult> results{validate(load_table_set(request.rows, data_folder()))};
-  print_result(in_format(request.output, results, validation_table, validation_json, validation_csv,
-                         validation_markdown));
-  write_scatter(request.picture, results);
+  print_validation(request.output, results, request.picture);
   const SetScore& score = results.front().score;
   if (score.unreadable > 0)
     print_note(fmt::format("stepcast validate: {} of {} rows cannot be read and are left out",

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "sim/base/rounding.hpp"
+#include "sim/config/shipped_only.hpp"
 #include "sim/framework/presets/message_overlap.hpp"
 #include "sim/layout/layout_fields.hpp"
 
@@ -81,6 +82,7 @@ class FieldReader {
     if (name == "even" || name.empty()) return {};
     const std::string path =
         section_.is_upper(&holder) ? name : resolve_path(holder.where().file, name);
+    check_readable(path);
     std::error_code ignored;
     if (std::filesystem::is_regular_file(path, ignored)) return read_expert_load(path);
     holder.problem(leaf_,

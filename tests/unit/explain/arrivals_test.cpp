@@ -20,6 +20,8 @@ TEST_CASE("on one clock, the last begin of a call is the arrival of all") {
   CHECK(arrivals.last[0][0] == 1);
   CHECK(arrivals.ready[1][0] == at_us(30));
   CHECK(arrivals.last[1][0] == not_told);
+  CHECK(arrivals.waited[1][0] == std::chrono::microseconds{30});
+  CHECK(arrivals.waited[0][0] == Duration{});
 }
 
 TEST_CASE("without a clock, the shortest kernel of a call is its transfer") {
@@ -32,6 +34,7 @@ TEST_CASE("without a clock, the shortest kernel of a call is its transfer") {
   CHECK(arrivals.ready[0][0] == at_us(30));
   CHECK(arrivals.last[0][0] == 1);
   CHECK(arrivals.ready[1][0] == at_us(7));
+  CHECK(arrivals.waited[1][0] == std::chrono::microseconds{30});
 }
 
 TEST_CASE("calls whose number differs among ranks are not matched") {

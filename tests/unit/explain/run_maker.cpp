@@ -46,6 +46,17 @@ RunMaker& RunMaker::product(std::int64_t m, std::int64_t n, std::int64_t k, std:
   return *this;
 }
 
+RunMaker& RunMaker::work(const Kernel& of) {
+  last().device.back().work = static_cast<std::int32_t>(last().works.size());
+  last().works.push_back(of);
+  return *this;
+}
+
+RunMaker& RunMaker::issued_by(std::int32_t issuer) {
+  last().device.back().issuer = issuer;
+  return *this;
+}
+
 RunMaker& RunMaker::collective(CollectiveKind kind, std::int32_t group, std::int64_t bytes,
                                std::int64_t begin, std::int64_t length, std::int64_t issued) {
   kernel("ncclDevKernel", OpKind::collective, begin, length, issued, 20);

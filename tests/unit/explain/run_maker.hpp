@@ -23,6 +23,9 @@ class RunMaker {
                    std::int64_t issued = -1, std::uint32_t stream = 7);
   RunMaker& product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t begin,
                     std::int64_t length);
+  // Of the last kernel: its work, and the operator of the framework that issued it.
+  RunMaker& work(const Kernel& of);
+  RunMaker& issued_by(std::int32_t issuer);
   RunMaker& collective(CollectiveKind kind, std::int32_t group, std::int64_t bytes,
                        std::int64_t begin, std::int64_t length, std::int64_t issued = -1);
   RunMaker& host(const std::string& name, HostSpan::What what, std::int64_t begin,

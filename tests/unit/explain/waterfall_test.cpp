@@ -1,5 +1,7 @@
 #include "sim/explain/waterfall.hpp"
 
+#include <algorithm>
+
 #include "sim/base/input_error.hpp"
 #include "sim/explain/explanation.hpp"
 #include "sim/forecast/record.hpp"
@@ -58,6 +60,35 @@ TEST_CASE("the parts of a waterfall sum to measured less forecast, and the large
   CHECK(found.parts.front().sentence.find("of the forecast's rate") != std::string::npos);
   CHECK(found.differences.empty());
   CHECK(found.matched == Approx(1));
+}
+
+TEST_CASE("items of a waterfall have their operators, idle time those that came late") {
+  const Small small;
+  const Program& program = small.record.programs[small.record.tracks[0].program];
+  const Waterfall found = make_waterfall(replay(small.forecast, slower_products).run, small.record);
+  REQUIRE_FALSE(found.parts.empty());
+  std::size_t products = 0;
+  for (const WaterfallItem& item : found.parts.front().items) {
+    REQUIRE_FALSE(item.ops.empty());
+    for (const std::uint32_t op : item.ops) {
+      CHECK(program.kind[op] == OpKind::gemm);
+      CHECK(item.name.find(program.name(OpId{op})) == 0);
+    }
+    products += item.ops.size();
+  }
+  CHECK(products == static_cast<std::size_t>(
+                        std::count(program.kind.begin(), program.kind.end(), OpKind::gemm)));
+
+  const auto late_host = [](RankId, const Program& of, OpId op) {
+    OpTrouble made;
+    if (of.name(op) == "mlp_down") made.late = std::chrono::microseconds{50};
+    return made;
+  };
+  const Waterfall gaps = make_waterfall(replay(small.forecast, late_host).run, small.record);
+  REQUIRE_FALSE(gaps.parts.empty());
+  const WaterfallItem& item = gaps.parts.front().items.front();
+  REQUIRE_FALSE(item.ops.empty());
+  CHECK(program.name(OpId{item.ops.front()}) == "mlp_down");
 }
 
 TEST_CASE("a trace of another job is said to be one") {

@@ -96,3 +96,12 @@ TEST_CASE("inferred job: a trace without shapes says what to record") {
   run.names = {"gemm"};
   CHECK_THROWS_WITH(infer_job(run, find_steps(run)), contains_text("record_shapes=True"));
 }
+
+TEST_CASE("inferred job: fewer layers than the model's without messages are another model") {
+  // A GPT of two layers with the widths of byte-gpt2, which has four.
+  const std::string folder = source_dir() + "/validation/explain/pytorch/ddp-late/";
+  const TracedRun run = read_run({folder + "rank0.json.gz", folder + "rank1.json.gz"});
+  CHECK_THROWS_WITH(infer_job(run, find_steps(run), {.cluster = "dgx-h100"}),
+                    contains_text("its widths are those of byte-gpt2, but not its layers"));
+  CHECK_THROWS_WITH(infer_job(run, find_steps(run)), contains_text("the trace is of CPUs"));
+}

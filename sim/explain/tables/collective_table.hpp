@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/explain/arrivals.hpp"
-#include "sim/explain/kernel_table.hpp"
+#include "sim/explain/tables/kernel_table.hpp"
 
 namespace sim {
 

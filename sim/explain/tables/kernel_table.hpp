@@ -1,7 +1,8 @@
 // The kernels of a traced run in sum: by category, by name and, of matrix products, by shape.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,17 @@ struct KernelTables {
 
 // Which steps of which rank count.
 using CountedSteps = std::vector<std::vector<bool>>;  // [rank][step]
+std::size_t number_of_steps(const CountedSteps& counted);
 
 // `peak`: of the device in 16 bits; 0: not known. `seconds`: a step takes, in the mean.
 KernelTables kernel_tables(const TracedRun& run, const RunSteps& steps, const CountedSteps& counted,
                            double seconds, FlopRate peak);
 
-// The rate of the traced device in 16 bits, by its name among the device files; 0: not known.
-FlopRate peak_of_traced(const TracedDevice& device);
+// The traced device, by its name among the device files; nothing: it is not known.
+std::optional<Device> known_device(const TracedDevice& device);
+FlopRate peak_in_16_bits(const Device& device);  // data sheet; 0: it has no such format
+
+// "8192x28672x4096", of several "4 x 128x128x64".
+std::string shape_text(const Product& product);
 
 }  // namespace sim

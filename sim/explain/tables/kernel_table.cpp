@@ -1,4 +1,4 @@
-#include "sim/explain/kernel_table.hpp"
+#include "sim/explain/tables/kernel_table.hpp"
 
 #include <fmt/format.h>
 
@@ -13,11 +13,6 @@
 namespace sim {
 namespace {
 
-std::string shape_text(const Product& p) {
-  return p.batch == 1 ? fmt::format("{}x{}x{}", p.m, p.n, p.k)
-                      : fmt::format("{} x {}x{}x{}", p.batch, p.m, p.n, p.k);
-}
-
 double flops_of(const Product& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
          static_cast<double>(p.batch);
@@ -31,9 +26,7 @@ class TableMaker {
   KernelTables make(double seconds, FlopRate peak) {
     for (std::size_t r = 0; r < run_.ranks.size(); ++r)
       add_rank(r);
-    std::size_t steps = 0;
-    for (const auto& of : counted_)
-      steps += static_cast<std::size_t>(std::count(of.begin(), of.end(), true));
+    const std::size_t steps = number_of_steps(counted_);
     KernelTables tables;
     const auto rows = [&](std::map<std::string, KernelRow>& from, std::vector<KernelRow>& to) {
       for (auto& [name, row] : from) {
@@ -59,7 +52,7 @@ class TableMaker {
  private:
   void add_rank(std::size_t r) {
     const RunRank& rank = run_.ranks[r];
-    std::set<std::int32_t> issuers;  // of products: several kernels of one do its work once
+    std::set<std::int32_t> issuers;  // several kernels of a product do its work once
     for (std::size_t i = 0; i < rank.device.size(); ++i) {
       const DeviceActivity& activity = rank.device[i];
       const std::int32_t step = steps_.ranks[r].step_of[i];
@@ -68,28 +61,29 @@ class TableMaker {
       const Product* const product =
           activity.product >= 0 ? &rank.products[static_cast<std::size_t>(activity.product)]
                                 : nullptr;
-      double flops = 0;
-      if (product && (activity.issuer < 0 || issuers.insert(activity.issuer).second))
-        flops = flops_of(*product);
+      const bool first = activity.issuer < 0 || issuers.insert(activity.issuer).second;
+      const double flops = product && first ? flops_of(*product) : 0;
+      // An operator of the host is one, in however many pieces it ran.
+      const double count = run_.on_host && !first ? 0 : 1;
       const std::string category{activity.what == DeviceActivity::What::kernel
                                      ? category_of(activity.kind)
                                      : std::string_view{"copies"}};
-      add(categories_[category], category, category, activity, flops);
+      add(categories_[category], category, category, activity, count, flops);
       const std::string name = kernel_words(run_.names[activity.name]);
-      add(names_[name], name, category, activity, flops);
+      add(names_[name], name, category, activity, count, flops);
       if (product) {
         const std::string shape = shape_text(*product);
-        add(products_[shape], shape, category, activity, flops);
+        add(products_[shape], shape, category, activity, count, flops);
         products_[shape].product = *product;
       }
     }
   }
 
   static void add(KernelRow& row, const std::string& name, const std::string& category,
-                  const DeviceActivity& activity, double flops) {
+                  const DeviceActivity& activity, double count, double flops) {
     row.name = name;
     row.category = category;
-    row.count += 1;
+    row.count += count;
     row.seconds += to_seconds(activity.time());
     row.flops += flops;
     if (activity.product >= 0) row.shaped_seconds += to_seconds(activity.time());
@@ -112,14 +106,28 @@ class TableMaker {
 
 }  // namespace
 
-FlopRate peak_of_traced(const TracedDevice& device) {
+std::string shape_text(const Product& p) {
+  return p.batch == 1 ? fmt::format("{}x{}x{}", p.m, p.n, p.k)
+                      : fmt::format("{} x {}x{}x{}", p.batch, p.m, p.n, p.k);
+}
+
+std::size_t number_of_steps(const CountedSteps& counted) {
+  std::size_t steps = 0;
+  for (const auto& of : counted)
+    steps += static_cast<std::size_t>(std::count(of.begin(), of.end(), true));
+  return steps;
+}
+
+std::optional<Device> known_device(const TracedDevice& device) {
   const std::string name = device_of_gpu(device.name);
-  if (name.empty()) return {};
-  const std::string file = shipped_file("topologies/devices", name);
-  if (file.empty()) return {};
-  const Device known = load_device(file);
+  const std::string file = name.empty() ? name : shipped_file("topologies/devices", name);
+  if (file.empty()) return std::nullopt;
+  return load_device(file);
+}
+
+FlopRate peak_in_16_bits(const Device& device) {
   for (const DType dtype : {DType::bf16, DType::fp16})
-    if (const GemmModel* const model = known.gemm_model(dtype)) return model->peak;
+    if (const GemmModel* const model = device.gemm_model(dtype)) return model->peak;
   return {};
 }
 

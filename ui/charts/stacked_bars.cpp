@@ -1,4 +1,4 @@
-#include "ui/choose/stacked_bars.hpp"
+#include "ui/charts/stacked_bars.hpp"
 
 #include <QHelpEvent>
 #include <QPainter>

@@ -1,4 +1,4 @@
-#include "sim/explain/collective_table.hpp"
+#include "sim/explain/tables/collective_table.hpp"
 
 #include <algorithm>
 #include <map>
