@@ -3,7 +3,9 @@ PACKAGES := cmake ninja-build g++ libboost-graph-dev libeigen3-dev libyaml-cpp-d
             libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libpugixml-dev libtbb-dev catch2 \
             libbenchmark-dev zlib1g-dev libsqlite3-dev libssl-dev libprotobuf-dev protobuf-compiler libmd4c-dev libmd4c-html0-dev libcpp-httplib-dev pkg-config libopenmpi-dev openmpi-bin
 # For the Python module and its tests, which are left out without them.
-PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
+PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy patchelf python3-venv
+# For the notebooks' test and the module's plots and frames, which are left out without them.
+NOTEBOOK_PACKAGES := python3-nbclient python3-ipykernel python3-matplotlib python3-pandas
 # For the window, which is left out without them. The second name is that of Ubuntu 24.04.
 UI_PACKAGES := qt6-base-dev qt6-charts-dev,libqt6charts6-dev libqt6opengl6-dev qt6-svg-dev
 # To try the window on a virtual screen.
@@ -66,6 +68,7 @@ ui: install
 
 test: install
 	@tools/install-packages $(PYTHON_PACKAGES) $(UI_PACKAGES) $(SCREEN_PACKAGES) $(PACKAGE_PACKAGES)
+	@tools/install-packages $(NOTEBOOK_PACKAGES) || echo 'no nbclient: the notebooks are not run' >&2
 	@tools/install-packages mkdocs || echo 'no mkdocs: the site of the pages is not tried' >&2
 	@tools/install-packages chromium || echo 'no chromium: the pages of -o html are not tried in a browser' >&2
 	@$(MAKE) --no-print-directory build

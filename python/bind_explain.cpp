@@ -32,8 +32,9 @@ sim::Explanation explanation_of(const std::vector<std::string>& traces,
   std::vector<sim::RankId> ranks;
   for (const sim::RunRank& rank : run.ranks)
     ranks.push_back(rank.rank);
-  const sim::Record forecast = simulated_record(wanted->load(), ranks);
-  return sim::explain(run, &forecast);
+  const sim::Scenario scenario = wanted->load();
+  const sim::Record forecast = simulated_record(scenario, ranks);
+  return sim::explain(run, &forecast, &scenario.cluster.device());
 }
 
 Held explain_traces(const py::object& traces, const py::object& scenario,

@@ -61,7 +61,8 @@ def built(settings, scratch):
         generator = ("-G", "Ninja") if shutil.which("ninja") else ()
         run("cmake", "-S", ROOT, "-B", folder, *generator, *CONFIGURATION,
             f"-DSTEPCAST_PYTHON_EXECUTABLE={sys.executable}")
-    run("cmake", "--build", folder, "-j", jobs, "--target", "stepcast", "stepcast_python")
+    run("cmake", "--build", folder, "-j", jobs, "--target", "stepcast", "stepcast_python",
+        "stepcast_words")
     return folder
 
 

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 import stepcast
+from stepcast._notebook import _table
 
 GPT = "scenarios/gpt2-124m-8-h100.yaml"
 SEARCH = dict(model="gpt2", cluster="dgx-h100", gpus=8, global_batch=64, sequence_length=1024, threads=1)
@@ -61,6 +62,10 @@ class Tables(unittest.TestCase):
         self.assertIn(parts[0]["cause"], self.shown(told))
         self.assertEqual(sum(part["time_ps"] for part in parts),
                          told.to_dict()["waterfall"]["difference_ps"])
+
+    def test_texts_are_no_tags(self):
+        page = Balance(_table([("<script>", "a & b")], ("<i>",)))
+        self.assertEqual((page.open, page.texts), ([], ["<i>", "<script>", "a & b"]))
 
     def test_a_trace_that_is_not_there(self):
         with self.assertRaises(stepcast.InputError):
