@@ -144,6 +144,9 @@ TEST_CASE("a capacity drops the same tokens wherever the experts lie", "[equival
   apart.expert_capacity = 1;
   const auto samples = open_samples(text->path(), model, apart.sequence_length);
   sim::Training training = five_steps(1e-3);
+  // Small updates: their rounding, which differs from CPU to CPU, swaps no scores that are almost
+  // equal.
+  training.learning_rate.peak = 1e-4;
   training.routing = sim::TokenRouting::softmax;
   const TrainedModel all = [&] {
     sim::Layout dropless = apart;
