@@ -65,6 +65,11 @@ RunMaker& RunMaker::collective(CollectiveKind kind, std::int32_t group, std::int
   return *this;
 }
 
+RunMaker& RunMaker::on_stream(std::uint32_t stream) {
+  last().device.back().stream = stream;
+  return *this;
+}
+
 RunMaker& RunMaker::host(const std::string& text, HostSpan::What what, std::int64_t begin,
                          std::int64_t end) {
   last().host.push_back({name(text), 0, at_us(begin), at_us(end), what});

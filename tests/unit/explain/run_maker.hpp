@@ -28,6 +28,7 @@ class RunMaker {
   RunMaker& issued_by(std::int32_t issuer);
   RunMaker& collective(CollectiveKind kind, std::int32_t group, std::int64_t bytes,
                        std::int64_t begin, std::int64_t length, std::int64_t issued = -1);
+  RunMaker& on_stream(std::uint32_t stream);  // the last kernel or collective
   RunMaker& host(const std::string& name, HostSpan::What what, std::int64_t begin,
                  std::int64_t end);
   std::int32_t group(const std::string& description, std::vector<std::uint32_t> ranks);

@@ -31,6 +31,21 @@ TEST_CASE("communication beside a kernel is hidden; alone it is exposed") {
   CHECK(parts.idle() == us(300));
 }
 
+TEST_CASE("of transfers at one time, the one that the next kernel waits for has the instant") {
+  RunMaker make;
+  const std::int32_t data = make.group("data", {0, 1}), tensor = make.group("tensor", {0, 1});
+  make.rank(0).step("s", 0, 600).kernel("a", OpKind::gemm, 0, 100);
+  make.collective(CollectiveKind::all_reduce, data, 1, 50, 450);  // to 500, beside "b"
+  make.collective(CollectiveKind::all_gather, tensor, 1, 100, 200).on_stream(21);
+  make.kernel("b", OpKind::gemm, 300, 300);
+  const TracedRun run = make.run();
+  const RunSteps steps = find_steps(run);
+  const RankStep step = rank_steps(run, steps, find_arrivals(run, steps)).front();
+  CHECK(step.parts[StepState::transfer] == us(200));
+  CHECK(step.exposed.at("tensor") == us(200));
+  CHECK(step.exposed.count("data") == 0);
+}
+
 TEST_CASE("idle until a late launch is the host's") {
   RunMaker make;
   make.rank(0).step("s", 0, 400);
