@@ -2,10 +2,13 @@
 // and every key of the cluster's and the device's file that a what-if may change.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/base/words.hpp"
 #include "sim/config/key.hpp"
 
 namespace sim {
@@ -26,6 +29,16 @@ std::vector<Key> matching_keys(std::string_view pattern);
 // beside. What keys must have to go with each other it does not know. The sections `search` and
 // `sweep` may have any keys.
 std::string scenario_schema();
+
+// SchemaOf is a kind of file that a schema is of.
+enum class SchemaOf : std::uint8_t { scenario, cluster, device, model };
+constexpr auto words_of(SchemaOf) {
+  return std::array{Word{SchemaOf::scenario, "scenario"}, Word{SchemaOf::cluster, "cluster"},
+                    Word{SchemaOf::device, "device"}, Word{SchemaOf::model, "model"}};
+}
+// file_schema() is that of a scenario, or of what key_catalog() says of another kind of file: the
+// type and help of the keys that a scenario may change or carry, with any keys beside.
+std::string file_schema(SchemaOf kind);
 
 // keys_text() is for `stepcast keys`.
 std::string keys_text(const std::vector<Key>& keys);

@@ -89,19 +89,22 @@ std::string description(const Key& key) {
   return text;
 }
 
-Json object_schema(const SchemaNode& node, bool is_change);
+// What of a file the schema knows: all of it, or a part.
+enum class Known { all, changes, part };
 
-// All forms that the value at a node may have. `is_change`: of a what-if, "x0.5" is half of it.
-Json node_schema(const SchemaNode& node, bool is_change) {
+Json object_schema(const SchemaNode& node, Known known);
+
+// All forms that the value at a node may have. Of a what-if, "x0.5" is half of it.
+Json node_schema(const SchemaNode& node, Known known) {
   std::vector<Json> forms;
   if (node.key != nullptr) {
     const Key& key = *node.key;
     forms.push_back(value_schema(key));
     if (key.type != KeyType::word && key.type != KeyType::boolean && !key.words.empty())
       forms.push_back({{"enum", key.words}});
-    if (is_change) forms.push_back({{"type", "string"}, {"pattern", R"(^x[0-9])"}});
+    if (known == Known::changes) forms.push_back({{"type", "string"}, {"pattern", R"(^x[0-9])"}});
   }
-  if (!node.keys.empty()) forms.push_back(object_schema(node, is_change));
+  if (!node.keys.empty()) forms.push_back(object_schema(node, known));
   Json schema = forms.size() == 1 ? forms.front() : Json{{"anyOf", forms}};
   if (node.key != nullptr) {
     schema["description"] = description(*node.key);
@@ -110,27 +113,42 @@ Json node_schema(const SchemaNode& node, bool is_change) {
   return schema;
 }
 
-Json object_schema(const SchemaNode& node, bool is_change) {
-  Json schema{{"type", "object"}, {"additionalProperties", false}};
+Json object_schema(const SchemaNode& node, Known known) {
+  Json schema{{"type", "object"}};
+  if (known != Known::part) schema["additionalProperties"] = false;
   std::vector<std::string> required;
   for (const SchemaNode& child : node.keys) {
     const bool is_file_of_others = child.name == "change" || child.name == "device";
-    const bool changes = is_change || (node.name == "cluster" && is_file_of_others);
-    schema["properties"][child.name] = node_schema(child, changes);
-    if (child.key != nullptr && child.key->fallback.is_required && !changes)
+    const Known of = node.name == "cluster" && is_file_of_others ? Known::changes : known;
+    schema["properties"][child.name] = node_schema(child, of);
+    if (child.key != nullptr && child.key->fallback.is_required && of == Known::all)
       required.push_back(child.name);
   }
   if (!required.empty()) schema["required"] = required;
   return schema;
 }
 
+Json schema_titled(const std::string& title) {
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
+}
+
 }  // namespace
+
+std::string file_schema(SchemaOf kind) {
+  if (kind == SchemaOf::scenario) return scenario_schema();
+  SchemaNode root = tree_of(key_catalog());
+  SchemaNode& part = kind == SchemaOf::model     ? root.child("model")
+                     : kind == SchemaOf::cluster ? root.child("cluster").child("change")
+                                                 : root.child("cluster").child("device");
+  Json schema = schema_titled(fmt::format("Stepcast {}", word(kind)));
+  schema.update(object_schema(part, Known::part));
+  return schema.dump(2) + "\n";
+}
 
 std::string scenario_schema() {
   const SchemaNode root = tree_of(key_catalog());
-  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-              {"title", "Stepcast scenario"}};
-  schema.update(object_schema(root, false));
+  Json schema = schema_titled("Stepcast scenario");
+  schema.update(object_schema(root, Known::all));
   for (const char* section : {"cluster", "layout"})
     schema["required"].push_back(section);
   for (const char* section : {"search", "sweep"})

@@ -11,12 +11,12 @@ namespace {
 struct KeysRequest {
   std::string pattern;
   OutputFormat format = OutputFormat::table;
-  bool schema = false;
+  std::optional<SchemaOf> schema;
 };
 
 ExitCode print_keys(const KeysRequest& request) {
   if (request.schema) {
-    print_result(scenario_schema());
+    print_result(file_schema(*request.schema));
     return ExitCode::done;
   }
   const std::vector<Key> keys = matching_keys(request.pattern);
@@ -36,8 +36,9 @@ Command keys_command() {
                        .help = "only keys whose path contains it; with *, those that it matches"},
                       output_option(request->format),
                       {.name = "--schema",
-                       .into = &request->schema,
-                       .help = "all of them as JSON Schema, for editors",
+                       .into = word_value<SchemaOf>(request->schema),
+                       .form = "scenario|cluster|device|model",
+                       .help = "JSON Schema of a kind of file, for editors",
                        .excludes = {"PATTERN", "--output"}}},
           .footer = "Example: stepcast keys 'layout.*parallel'",
           .run = [request] { return print_keys(*request); }};

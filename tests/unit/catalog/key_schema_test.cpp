@@ -167,3 +167,30 @@ TEST_CASE("the schema refuses keys and values that the reader refuses", "[keys]"
         "scenario.layout: required global_batch");
   CHECK(problem_of_yaml("  model: m.yaml\n  layout: {global_batch: 8}\n" + changes) == "");
 }
+
+TEST_CASE("schemas of other files take all that are shipped, and tell wrong values", "[keys]") {
+  for (const auto& [kind, folder] :
+       {std::pair{SchemaOf::cluster, "topologies"},
+        std::pair{SchemaOf::device, "topologies/devices"}, std::pair{SchemaOf::model, "models"}}) {
+    const Json schema = Json::parse(file_schema(kind));
+    CHECK(schema["properties"].size() > 1);
+    int files = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(test::source_dir() + "/" + folder)) {
+      if (entry.path().extension() != ".yaml") continue;
+      CAPTURE(entry.path().string());
+      const Document document = Document::load(entry.path().string());
+      Json file = Json::object();
+      const ObjectReader top = document.root_object();
+      for (const std::string& key : top.keys())
+        file[key] = json_of(top.at(key));
+      CHECK(problem_of(file, schema, "file") == "");
+      ++files;
+    }
+    CHECK(files > 10);
+  }
+  const Json cluster = Json::parse(file_schema(SchemaOf::cluster));
+  CHECK(problem_of({{"fabric", {{"kind", "ring"}}}}, cluster, "file") == "file.fabric.kind: enum");
+  CHECK(problem_of({{"network", {{"efficiency", 2}}}}, cluster, "file") ==
+        "file.network.efficiency: maximum");
+}
