@@ -32,9 +32,11 @@ from ._stepcast import (
     search_workload,
     sweep,
 )
+from ._progress import shown as _shown
 from ._watch import Watch, trainer_callback, watch
 
 _attach(_stepcast)
+forecast, search, search_workload, sweep = map(_shown, (forecast, search, search_workload, sweep))
 
 __all__ = [
     "Explanation",
