@@ -6,6 +6,7 @@
 #include "sim/cli/infer_scenario.hpp"
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
+#include "sim/explain/same_job.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "sim/trace/flight_recorder.hpp"
@@ -33,6 +34,8 @@ Explanation explanation_of(const ExplainRequest& request) {
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
   Explanation made = explain(run, &forecast);
+  if (std::string said = device_difference(run.device, scenario.cluster.device()); !said.empty())
+    made.waterfall->differences.push_back(std::move(said));
   if (!request.anchor.empty())
     write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);
   return made;
