@@ -8,6 +8,7 @@
 #include "sim/cli/try_parts.hpp"
 #include "sim/config/foreign/foreign_format.hpp"
 #include "sim/explain/explanation.hpp"
+#include "sim/explain/same_job.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/page/explain_page.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -36,6 +37,8 @@ Explanation explanation_of(const ExplainRequest& request) {
     ranks.push_back(rank.rank);
   const Record forecast = simulated_record(scenario, ranks);
   Explanation made = explain(run, &forecast, &scenario.cluster.device());
+  if (std::string said = device_difference(run.device, scenario.cluster.device()); !said.empty())
+    made.waterfall->differences.push_back(std::move(said));
   try_parts(scenario, *made.waterfall);
   if (!request.anchor.empty())
     write_trace_anchor(request.anchor, std::move(scenario), request.overrides, *made.waterfall);

@@ -7,7 +7,9 @@
 #include <set>
 #include <tuple>
 
+#include "sim/config/data_files.hpp"
 #include "sim/explain/activity_class.hpp"
+#include "sim/topology/device_of_gpu.hpp"
 
 namespace sim {
 namespace {
@@ -146,6 +148,16 @@ std::vector<std::string> job_differences(const TracedRun& run, std::size_t rank,
                     "the forecast has",
                     matched * 100));
   return said;
+}
+
+std::string device_difference(const TracedDevice& traced, const Device& forecast) {
+  const std::string file = device_of_gpu(traced.name);
+  if (file.empty()) return {};
+  const std::string known = load_device(find_data_file("topologies/devices", file)).name;
+  // Devices of a calibration have more words: "H100 SXM, measured".
+  if (forecast.name.starts_with(known)) return {};
+  return fmt::format("the trace is of '{}' ({}), the scenario of {}", traced.name, known,
+                     forecast.name);
 }
 
 }  // namespace sim

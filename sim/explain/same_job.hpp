@@ -6,6 +6,7 @@
 
 #include "sim/explain/steps.hpp"
 #include "sim/timeline/record.hpp"
+#include "sim/topology/device.hpp"
 
 namespace sim {
 
@@ -15,5 +16,9 @@ std::vector<std::string> job_differences(const TracedRun& run, std::size_t rank,
                                          const RankSteps& steps, std::size_t step,
                                          const Record& forecast, const RecordedTrack& track,
                                          double matched);
+
+// device_difference says that the traced GPU is another one than the forecast's. Empty: it is the
+// same, or no shipped device is known by the name in the trace.
+std::string device_difference(const TracedDevice& traced, const Device& forecast);
 
 }  // namespace sim

@@ -4,6 +4,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/explain/explanation.hpp"
+#include "sim/explain/same_job.hpp"
 #include "sim/forecast/record.hpp"
 #include "sim/scenario/sources.hpp"
 #include "tests/catch.hpp"
@@ -128,6 +129,17 @@ TEST_CASE("some ranks of a forecast, also one that it does not have") {
 TEST_CASE("a forecast without a step is refused") {
   const Small small;
   CHECK_THROWS_AS(make_waterfall(replay(small.forecast, no_trouble).run, Record{}), InputError);
+}
+
+TEST_CASE("a trace of another GPU than the scenario's is not the same job") {
+  const auto device = [](const char* file) {
+    return load_device(source_dir() + "/topologies/devices/" + file);
+  };
+  const TracedDevice traced{.name = "NVIDIA H100 80GB HBM3"};
+  CHECK(device_difference(traced, device("h200_sxm.yaml")) ==
+        "the trace is of 'NVIDIA H100 80GB HBM3' (H100 SXM), the scenario of H200 SXM");
+  CHECK(device_difference(traced, device("h100_sxm.yaml")).empty());
+  CHECK(device_difference({.name = "CPU"}, device("h100_sxm.yaml")).empty());
 }
 
 }  // namespace
