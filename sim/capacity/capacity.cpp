@@ -146,7 +146,8 @@ CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control,
     const int node = Cluster::load(find_data_file("topologies", cluster)).node_gpus();
     for (const int gpus : gpu_ladder(node, wish.most_gpus)) {
       throw_if_stopped(control);
-      if (looking.look(cluster, gpus) && wish.only_fewest) break;
+      const bool fits = looking.look(cluster, gpus) && plan.points.back().leaves_margin;
+      if (fits && wish.only_fewest) break;
     }
   }
   answer(plan);
