@@ -12,10 +12,11 @@ namespace sim {
 // last lag are the same in every run; the rest is here.
 struct Played {
   Seconds wall{};
-  Seconds lost{};  // work and checkpoints that had to be done again
-  Seconds down{};  // from stops until work went on
-  Seconds slow{};  // what slow spells cost the work that counted
-  std::int64_t failures = 0, preemptions = 0;
+  Seconds lost{};    // work and checkpoints that had to be done again
+  Seconds down{};    // from stops until work went on
+  Seconds waited{};  // of `down`: for a node
+  Seconds slow{};    // what slow spells and missing nodes cost the work that counted
+  std::int64_t failures = 0, preemptions = 0, corruptions = 0;
 };
 
 // `runs` independent runs, in order. Run i depends on `seed` and i alone, so the number of threads

@@ -5,18 +5,17 @@
 // and can be restored from `lag` after that (0: a blocking write; else it is written while training
 // goes on). A stop throws the run back to the last checkpoint that can be restored from; work goes
 // on a `restart` later, unless the next stop comes first. The run ends when its last checkpoint can
-// be restored from.
+// be restored from. Checkpoints in the memory of the hosts, a pool of spare nodes and checks for
+// silent corruption may be added.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
-namespace sim {
+#include "sim/economics/node_pool.hpp"
 
-// Longer than Duration's 106 days, and no finer than a double.
-using Seconds = std::chrono::duration<double>;
-inline constexpr Seconds never{std::numeric_limits<double>::infinity()};
+namespace sim {
 
 struct Stops {
   Seconds every = never;  // mean time between two
@@ -31,28 +30,63 @@ struct SlowSpells {
   double factor = 1;  // that the work takes meanwhile
 };
 
+// Checkpoints in the memory of the hosts, evenly between those that are written to the storage,
+// which are written from the memory. A stop that the memory survives throws the run back to the
+// last of them.
+struct MemoryTier {
+  std::int64_t per_segment = 1;  // those of one segment, with that which goes to the storage
+  Seconds lag{};                 // until one can be restored from. REQUIRES: not longer than a part
+  Seconds saved{};               // what a restart is shorter than one from the storage
+  bool survives_software = false;
+  bool survives_node = false;  // the loss of one
+  // Chance that the next node that is lost before the run is back held the only other copy.
+  double second_is_partner = 0;
+};
+
+// Corruption that no part reports. A check after every `segments_per_check` segments finds it, and
+// throws the run back to the last one that was checked.
+struct SilentCorruption {
+  Seconds every = never;  // of work
+  std::int64_t segments_per_check = 1;
+  Seconds check{};    // that one takes
+  Seconds restart{};  // after one that found something
+};
+
 struct RunModel {
   Seconds work{};  // of the whole run, if nothing ever went wrong: steps x step time
   std::int64_t segments = 1;
-  Seconds stall{};
-  Seconds lag{};  // REQUIRES: not longer than a segment, if there are several
+  Seconds stall{};  // of each checkpoint, wherever it goes
+  Seconds lag{};    // REQUIRES: not longer than a segment, if there are several
   Stops failures{};
   double weibull_shape = 1;  // of the time between failures; 1: exponential
-  Stops preemptions{};       // exponential
+  double software = 0;       // share of the failures that take no node away
+  Seconds software_restart{};
+  Stops preemptions{};  // exponential
   SlowSpells slow{};
+  MemoryTier memory{};
+  SilentCorruption corruption{};
+  NodePool pool{};  // that failures of nodes and preemptions take from
 
   Seconds segment() const { return work / static_cast<double>(segments); }
+  // Checkpoints of both tiers, and the work and the halts between two.
+  std::int64_t parts() const { return segments * memory.per_segment; }
+  Seconds part() const { return work / static_cast<double>(parts()); }
+  Seconds part_stall() const;
 };
 
 // Mean time between two stops of either kind.
 Seconds time_between_stops(const RunModel& run);
 
+// Mean time between two stops that take a node away.
+Seconds time_between_losses(const RunModel& run);
+
 // Mean speed of the work under slow spells: 1 without them.
 double mean_speed(const RunModel& run);
 
 // The expected wall time for exponential stops: Daly 2006, equation 20, extended to two kinds of
-// stops and to checkpoints that become usable late. Infinite where it leaves the range of doubles.
-// Exact but for slow spells, which enter with their mean.
+// stops, to checkpoints that become usable late, to two tiers of checkpoints and to silent
+// corruption. Infinite where it leaves the range of doubles. Exact but for slow spells and a pool
+// of nodes, which enter with their mean, and for the lags of two tiers, which enter in first order.
 Seconds expected_wall_time(const RunModel& run);
 
 // Work between two checkpoints that costs least: Young 1974, sqrt(2 stall mtbf); Daly 2006,
