@@ -19,11 +19,19 @@ def _quantile(values, share):
     return ordered[low] + (at - low) * (ordered[high] - ordered[low])
 
 
+def _change(now, before):
+    """The relative change; 0 where a clock that stood still gives nothing to compare with."""
+    return now / before - 1 if before > 0 else 0.0
+
+
 def _noticeable(values):
     """The relative change of a median that is more than the scatter of these values."""
+    median = statistics.median(values)
+    if not median > 0:
+        return LEAST_CHANGE
     spread = (_quantile(values, 0.9) - _quantile(values, 0.1)) / 2.56  # of a normal distribution
     error = 1.25 * spread / len(values) ** 0.5  # of a median
-    return max(LEAST_CHANGE, SIGMAS * error / statistics.median(values))
+    return max(LEAST_CHANGE, SIGMAS * error / median)
 
 
 def duration(seconds):
@@ -66,7 +74,7 @@ class StepTimes:
             self._first = median, _noticeable(last)
             return None
         first, noticeable = self._first
-        change = median / first - 1
+        change = _change(median, first)
         state = 0 if abs(change) <= noticeable else 1 if change > 0 else -1
         if state == self._state:
             return None
@@ -112,7 +120,7 @@ def findings(values):
                      "other jobs on the network or the nodes")
     third = len(usual) // 3
     first = usual[:third]
-    change = statistics.median(usual[-third:]) / statistics.median(first) - 1
+    change = _change(statistics.median(usual[-third:]), statistics.median(first))
     if abs(change) > _noticeable(first):
         found.append(f"the last third takes {abs(change):.0%} {'more' if change > 0 else 'less'} than "
                      "the first: clocks that throttle, memory that fragments, longer sequences")

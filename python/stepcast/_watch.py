@@ -131,8 +131,14 @@ class Watch:
                      "started_unix_s": time.time(), "warm_up": self.times.warm_up})
 
     def _write(self, entry):
-        if self._log is not None:
-            self._log.write(json.dumps(entry) + "\n")
+        self._to_log(lambda log: log.write(json.dumps(entry) + "\n"))
+
+    def _to_log(self, action):
+        """Without the log, as on a disk that is full, the steps are watched all the same."""
+        if self._log is not None and not self._try("log", lambda: action(self._log)):
+            with contextlib.suppress(Exception):
+                self._log.close()
+            self._log = None
 
     def _predict(self):
         if self._scenario is None:
@@ -160,8 +166,7 @@ class Watch:
                 self._tell("drift", warning)
             if self.times.enough and not self._told:
                 self._judge()
-        if self._log is not None:
-            self._log.flush()
+        self._to_log(lambda log: log.flush())
 
     def _judge(self):
         self._told = True
@@ -174,9 +179,8 @@ class Watch:
     def _end(self):
         if self.times.measured and not self._told:
             self._judge()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+        self._to_log(lambda log: log.close())
+        self._log = None
 
 
 def watch(scenario=None, overrides=None, **options):

@@ -69,6 +69,11 @@ class Times(unittest.TestCase):
         times = StepTimes(warm_up=0, window=4)
         self.assertFalse([text for text in map(times.add, [1.0, 1.4, 0.8, 1.2] + [1.25] * 4) if text])
 
+    def test_a_clock_that_stands_still(self):
+        times = StepTimes(warm_up=0, window=4)
+        self.assertEqual([times.add(0.0) for _ in range(12)], [None] * 12)
+        self.assertEqual(findings(times.measured), [])
+
     def test_units(self):
         self.assertEqual([duration(value) for value in (6.4321, 0.5123, 2.5e-5)],
                          ["6.432 s", "512.3 ms", "25 us"])
@@ -97,6 +102,12 @@ class Watching(unittest.TestCase):
             for _ in range(30):
                 watch.step()
         self.assertIsNone(watch.forecast)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs a file that is full")
+    def test_a_full_disk_is_said_once_and_the_steps_go_on(self):
+        watch, said = watched(30, log="/dev/full", warm_up=0, window=10)
+        self.assertEqual(len([text for text in said if "No space left" in text]), 1, said)
+        self.assertEqual(watch.summary()["steps"], 30)
 
     def test_the_log_has_every_step_and_anchor_reads_it(self):
         with tempfile.TemporaryDirectory() as folder:
