@@ -90,11 +90,43 @@ std::vector<Key> checkpoints() {
   };
 }
 
+std::vector<Key> strategies() {
+  return {
+      integer_key("spares.nodes", {0, 100'000}, "nodes", KeyDefault::follows("as many as it takes"),
+                  "nodes that stand by, and are paid for"),
+      quantity_key(long_time, "spares.repair", "1 d", "time until a lost node is a spare again"),
+      quantity_key(long_time, "spares.swap", KeyDefault::follows("restart.reschedule"),
+                   "time until processes run on a spare"),
+      word_key<MemoryPlace>("memory_checkpoint.place", "none",
+                            "whose memory holds copies between two checkpoints"),
+      integer_key("memory_checkpoint.every", {1, 1'000'000'000}, "steps",
+                  KeyDefault::follows("as often as a copy takes"), "steps between two copies"),
+      quantity_key(long_time, "memory_checkpoint.overhead", "0 s", "stop for each copy"),
+      quantity_key(bandwidth, "memory_checkpoint.copy_bandwidth",
+                   KeyDefault::follows("the slowest PCIe link of a node"),
+                   "bandwidth of one GPU's copy to the host"),
+      quantity_key(bandwidth, "memory_checkpoint.network_bandwidth",
+                   KeyDefault::follows("the NICs of a node"), "bandwidth of a node to others"),
+      integer_key("elastic.nodes", {0, 64}, "nodes", "0",
+                  "nodes, beyond the spares, without which the job goes on with fewer replicas"),
+      word_key<Scaling>("elastic.batch", "fixed_batch",
+                        "whether the batch is kept with fewer replicas"),
+      quantity_key(long_time, "elastic.resize", KeyDefault::follows("restart.reschedule"),
+                   "halt when a node is back"),
+      quantity_key(long_time, "corruption.gpu", "never",
+                   "mean time between silent corruptions of one GPU"),
+      number_key("corruption.share", {0, 0.99}, "", "0",
+                 "share of each step for checks that find a corruption at once"),
+      quantity_key(long_time, "corruption.check_every", "1 d", "work between two checks"),
+      quantity_key(long_time, "corruption.check", "5 min", "time of a check"),
+  };
+}
+
 }  // namespace
 
 std::vector<Key> budget() {
   std::vector<Key> keys = work();
-  for (std::vector<Key> (*more)() : {failures, checkpoints})
+  for (std::vector<Key> (*more)() : {failures, checkpoints, strategies})
     for (Key& key : more())
       keys.push_back(std::move(key));
   return in_section("budget", std::move(keys));

@@ -51,17 +51,53 @@ struct RestartTimes {
   std::optional<Seconds> load;  // absent: what the ranks hold at what the storage gives
 };
 
-struct Prices {
-  std::string currency;                       // of all of them; empty: none is given
-  std::optional<double> gpu_hour, spot, kwh;  // spot: of a GPU-hour
+// SpareRules are nodes that stand by. They are paid for, and draw power, as the job's are.
+struct SpareRules {
+  std::optional<int> nodes;  // absent: as many as it takes, at no cost
+  Seconds repair{};          // until a lost node is a spare again
+  Seconds swap{};            // until processes run on a spare
 };
 
-// How the batch follows the number of replicas when --finish-in changes it.
+// Where copies lie between the checkpoints in the storage: with the node's own host, which the
+// failure of software leaves, or also with another node, which the loss of one node leaves.
+enum class MemoryPlace : std::uint8_t { none, host, peer };
+constexpr auto words_of(MemoryPlace) {
+  return std::array{Word{MemoryPlace::none, "none"}, Word{MemoryPlace::host, "host"},
+                    Word{MemoryPlace::peer, "peer"}};
+}
+struct MemoryRules {
+  MemoryPlace place = MemoryPlace::none;
+  std::optional<std::int64_t> every;  // steps; absent: as often as a copy takes
+  Seconds overhead{};                 // that training halts for
+  Bandwidth copy{}, network{};        // of one GPU to its host; of a node to others
+};
+
+// How the batch follows the number of replicas when that changes.
 enum class Scaling : std::uint8_t { fixed_batch, fixed_batch_per_replica };
 constexpr auto words_of(Scaling) {
   return std::array{Word{Scaling::fixed_batch, "fixed_batch"},
                     Word{Scaling::fixed_batch_per_replica, "fixed_batch_per_replica"}};
 }
+
+// ElasticRules say without how many nodes, beyond the spares, a job goes on with fewer replicas.
+struct ElasticRules {
+  int most_away = 0;
+  Scaling batch{};   // kept, or smaller with the replicas
+  Seconds resize{};  // that the job halts for when a node is back
+};
+
+// Corruption that no part reports: checks between steps, or a share of every step that finds it at
+// once.
+struct CorruptionRules {
+  Seconds gpu = never;  // mean time between two of one GPU
+  double share = 0;
+  Seconds check_every{}, check{};
+};
+
+struct Prices {
+  std::string currency;                       // of all of them; empty: none is given
+  std::optional<double> gpu_hour, spot, kwh;  // spot: of a GPU-hour
+};
 
 struct Budget {
   RunWork work;
@@ -75,6 +111,10 @@ struct Budget {
   SlowSpells slow_node;              // `every`: of one node
   CheckpointRules checkpoint;
   RestartTimes restart;
+  SpareRules spares;
+  MemoryRules memory;
+  ElasticRules elastic;
+  CorruptionRules corruption;
   std::optional<Seconds> finish_in;
   double step_factor = 1;  // on the forecast step: what other jobs and slow nodes add in the mean
   double confidence = 0.95;

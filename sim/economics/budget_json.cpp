@@ -51,12 +51,14 @@ void add_played(Json& json, const BudgetAnswer& answer, const RunForecast& run,
   json["mean_time_s"] = {
       {"work", run.model.work.count()},
       {"checkpoints",
-       (run.model.stall * static_cast<double>(run.model.segments) + run.model.lag).count()},
+       (run.model.part_stall() * static_cast<double>(run.model.parts()) + run.model.lag).count()},
       {"done_again", run.lost.count()},
       {"down", run.down.count()},
+      {"waiting_for_a_node", run.waited.count()},
       {"slow_nodes", run.slow.count()}};
   json["failures"] = run.failures;
   json["preemptions"] = run.preemptions;
+  json["corruptions"] = run.corruptions;
   json["wall_time_days"] = mean.count() / 86400;
   if (const std::optional<TimeInterval>& interval = answer.forecast.interval) {
     json["wall_time_days_low"] = mean.count() / 86400 * interval->low;
@@ -126,6 +128,14 @@ Json finish_json(const BudgetAnswer& answer) {
           {"looked_at", std::move(rows)}};
 }
 
+Json helps_json(const BudgetAnswer& answer) {
+  Json rows = Json::array();
+  for (const Help& help : answer.helps)
+    rows.push_back(
+        {{"change", help.what}, {"goodput", help.goodput}, {"gpu_hours_factor", help.gpu_hours}});
+  return rows;
+}
+
 Json to_json(const BudgetAnswer& answer) {
   const BudgetForecast& forecast = answer.forecast;
   const Budget& budget = answer.budget;
@@ -155,6 +165,15 @@ Json to_json(const BudgetAnswer& answer) {
     json["tokens"] = forecast.tokens;
     json["token_unit"] = forecast.counts_samples ? "sample" : "token";
     json["checkpoint"] = checkpoint_json(forecast, budget.checkpoint);
+    json["spare_nodes"] = forecast.spare_nodes;
+    json["memory_checkpoint"] = forecast.copies.every == 0
+                                    ? Json(nullptr)
+                                    : Json{{"every_steps", forecast.copies.every},
+                                           {"stall_s", forecast.copies.stall.count()},
+                                           {"usable_after_s", forecast.copies.lag.count()},
+                                           {"load_s", forecast.copies.load.count()}};
+    json["elastic_speeds"] = forecast.elastic_speeds;
+    json["would_help"] = helps_json(answer);
     json["on_demand"] = run_json(answer, forecast.rented, budget.prices.gpu_hour);
     json["spot"] =
         forecast.spot ? run_json(answer, *forecast.spot, budget.prices.spot) : Json(nullptr);

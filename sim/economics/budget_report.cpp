@@ -43,10 +43,12 @@ BudgetAnswer answer_budget(const Scenario& scenario, const std::vector<std::stri
     if (answer.finish->chosen >= 0) {
       answer.forecast =
           answer.finish->looked_at[static_cast<std::size_t>(answer.finish->chosen)].forecast;
-      return answer;
     }
   }
-  answer.forecast = forecast_budget(scenario, answer.budget, control);
+  if (!answer.finish || answer.finish->chosen < 0)
+    answer.forecast = forecast_budget(scenario, answer.budget, control);
+  if (answer.forecast.fits && answer.forecast.rented.ends())
+    answer.helps = what_would_help(scenario, answer.budget, answer.forecast);
   return answer;
 }
 

@@ -7,6 +7,7 @@
 
 #include "sim/economics/deadline.hpp"
 #include "sim/economics/forecast.hpp"
+#include "sim/economics/help.hpp"
 
 namespace sim {
 
@@ -14,6 +15,7 @@ struct BudgetAnswer {
   Budget budget;
   BudgetForecast forecast;             // with the chosen number of GPUs, where one was sought
   std::optional<FinishAnswer> finish;  // budget.finish_in
+  std::vector<Help> helps;             // best first
   // Memory suffices, the run ends, and in time if that was asked.
   bool is_yes() const;
   std::string why_not() const;  // where it is no

@@ -42,6 +42,7 @@ class Table {
       if (has_spot()) goodput("Goodput on spot", *forecast_.spot);
       time_spent();
       checkpoints();
+      helps();
     }
     if (answer_.finish) finish(*answer_.finish);
     assumptions();
@@ -172,13 +173,16 @@ class Table {
       });
     };
     line("work", [](const RunForecast& run) { return run.model.work; });
-    line("checkpoints", [](const RunForecast& run) {
-      return run.model.stall * static_cast<double>(run.model.segments) + run.model.lag;
-    });
+    line(budget_.corruption.gpu == never ? "checkpoints" : "saved, checked",
+         [](const RunForecast& run) {
+           return run.model.part_stall() * static_cast<double>(run.model.parts()) + run.model.lag;
+         });
     line("done again", [](const RunForecast& run) { return run.lost; });
     line("down", [](const RunForecast& run) { return run.down; });
-    if (budget_.slow_node.every != never)
-      line("slow nodes", [](const RunForecast& run) { return run.slow; });
+    if (budget_.spares.nodes)
+      line("  for a node", [](const RunForecast& run) { return run.waited; });
+    if (budget_.slow_node.every != never || budget_.elastic.most_away > 0)
+      line("slower", [](const RunForecast& run) { return run.slow; });
     row("failures", [](const RunForecast& run) {
       return fmt::format("{} ({} between)", significant(run.failures),
                          amount(run.model.failures.every));
@@ -207,6 +211,38 @@ class Table {
                          significant(run.model.segment() / step));
     });
     row("in all", [](const RunForecast& run) { return grouped(run.model.segments); });
+    copies();
+    spares();
+  }
+
+  void copies() {
+    const CopyTimes& copy = forecast_.copies;
+    if (copy.every == 0) return;
+    page_.line(
+        fmt::format("  in memory every {} step{}: training halts {}, usable {} later, "
+                    "loaded in {}",
+                    grouped(copy.every), copy.every == 1 ? "" : "s", amount(copy.stall),
+                    amount(copy.lag), amount(copy.load)));
+  }
+
+  void spares() {
+    if (!budget_.spares.nodes) return;
+    page_.line(fmt::format("  {} spare node{}, {:.2f} % of those of the job",
+                           grouped(forecast_.spare_nodes), forecast_.spare_nodes == 1 ? "" : "s",
+                           100.0 * forecast_.spare_nodes / forecast_.nodes));
+    for (std::size_t i = 0; i < forecast_.elastic_speeds.size(); ++i)
+      page_.line(fmt::format("  with {} node{} too few: {:.2f} % of the speed", i + 1,
+                             i == 0 ? "" : "s", 100 * forecast_.elastic_speeds[i]));
+  }
+
+  void helps() {
+    if (answer_.helps.empty()) return;
+    page_.heading("What would help the goodput most", "each alone, in closed form");
+    page_.line(fmt::format("  {:<38}{:>12}{:>14}", "", "goodput", "GPU-hours"));
+    const double now = 100 * forecast_.rented.expected_goodput();
+    for (const Help& help : answer_.helps)
+      page_.line(fmt::format("  {:<38}{:>10.2f} %{:>12.2f} %  ({:+.2f})", help.what,
+                             100 * help.goodput, 100 * help.gpu_hours, 100 * help.goodput - now));
   }
 
   void finish(const FinishAnswer& answer) {

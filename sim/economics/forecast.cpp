@@ -20,7 +20,7 @@ Seconds rate_sum(std::initializer_list<std::pair<Seconds, double>> parts) {
 
 // The work between two checkpoints. Not shorter than a step, nor than a write takes.
 Seconds interval_of(const CheckpointRules& rules, const RunModel& run, Seconds step) {
-  const Seconds mtbf = time_between_stops(run);
+  const Seconds mtbf = time_between_storage_restores(run);
   const Seconds chosen = rules.rule == IntervalRule::given   ? rules.interval
                          : rules.rule == IntervalRule::young ? young_interval(run.stall, mtbf)
                                                              : daly_interval(run.stall, mtbf);
@@ -56,43 +56,77 @@ RunForecast play_runs(const RunModel& model, const Budget& budget, const StepErr
   for (const Played& one : played) {
     result.lost += one.lost / runs;
     result.down += one.down / runs;
+    result.waited += one.waited / runs;
     result.slow += one.slow / runs;
     result.failures += static_cast<double>(one.failures) / runs;
     result.preemptions += static_cast<double>(one.preemptions) / runs;
+    result.corruptions += static_cast<double>(one.corruptions) / runs;
   }
   return result;
 }
 
-void add_runs(BudgetForecast& forecast, const Budget& budget) {
+// All but the segments.
+RunModel model_of(const BudgetForecast& forecast, const Budget& budget) {
   const Seconds step{to_seconds(forecast.step)};
   const double gpus = forecast.gpus;
   const double nodes = forecast.nodes;
   const PartFailures& parts = budget.failures;
-  const StepError error = forecast.interval ? StepError::of(*forecast.interval) : StepError{};
   RunModel run;
   run.work = step * static_cast<double>(forecast.steps);
   run.stall = forecast.times.stall;
   run.lag = forecast.times.lag;
   run.failures.every = rate_sum(
       {{parts.gpu, gpus}, {parts.node, nodes}, {parts.network, nodes}, {parts.software, nodes}});
-  run.failures.restart = budget.restart.detect + budget.restart.reschedule +
-                         budget.restart.load.value_or(forecast.times.load);
+  const Seconds load = budget.restart.load.value_or(forecast.times.load);
+  run.software_restart = budget.restart.detect + budget.restart.reschedule + load;
+  run.failures.restart = run.software_restart;
+  if (budget.spares.nodes) run.failures.restart = budget.restart.detect + budget.spares.swap + load;
+  if (run.failures.every != never) run.software = nodes * (run.failures.every / parts.software);
   run.weibull_shape = budget.weibull_shape;
   run.slow = budget.slow_node;
   run.slow.every = budget.slow_node.every / nodes;
-  RunModel spot = run;
-  set_segments(budget.checkpoint, step, forecast.steps, run);
-  forecast.rented = play_runs(run, budget, error);
+  return run;
+}
+
+// Everything that depends on the interval of the checkpoints in the storage.
+void add_checkpoints(const BudgetForecast& forecast, const Budget& budget, RunModel& run) {
+  const Seconds step{to_seconds(forecast.step)};
+  const auto add_tier = [&] {
+    add_memory_tier(forecast.copies, budget.memory.place, budget.restart, forecast.times.load, step,
+                    forecast.nodes, run);
+  };
+  // Which stops need the storage follows from the tier, and its parts from the segments.
+  const Seconds stall = run.stall;
+  add_tier();
+  run.stall = stall;
+  const Seconds least =
+      step * static_cast<double>(std::max<std::int64_t>(1, forecast.copies.every));
+  set_segments(budget.checkpoint, least, forecast.steps, run);
+  add_tier();
+  add_corruption(budget.corruption, forecast.gpus, run);
+}
+
+void add_runs(BudgetForecast& forecast, const Budget& budget) {
+  const StepError error = forecast.interval ? StepError::of(*forecast.interval) : StepError{};
+  forecast.rented = play_runs(rented_model(forecast, budget), budget, error);
   if (budget.preemption_every == never) return;
+  RunModel spot = model_of(forecast, budget);
   // Nobody has to find out that a node was taken away.
-  spot.preemptions = {.every = budget.preemption_every / nodes,
+  spot.preemptions = {.every = budget.preemption_every / forecast.nodes,
                       .restart = budget.preemption_wait + budget.restart.reschedule +
                                  budget.restart.load.value_or(forecast.times.load)};
-  set_segments(budget.checkpoint, step, forecast.steps, spot);
+  add_checkpoints(forecast, budget, spot);
   forecast.spot = play_runs(spot, budget, error);
 }
 
 }  // namespace
+
+RunModel rented_model(const BudgetForecast& forecast, const Budget& budget) {
+  RunModel run = model_of(forecast, budget);
+  add_checkpoints(forecast, budget, run);
+  add_pool(budget, forecast.elastic_speeds, run);
+  return run;
+}
 
 // Failures per hour and the work between two checkpoints are the same for a longer step, so that
 // all of the wall time is longer by its factor.
@@ -153,16 +187,22 @@ BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
   forecast.tokens = static_cast<double>(forecast.steps) * static_cast<double>(plan.tokens);
   forecast.checkpoint = checkpoint_size(plan, scenario.cluster.gpus_per_node());
   forecast.times = checkpoint_times(forecast.checkpoint, budget.checkpoint);
+  forecast.copies =
+      copy_times(forecast.checkpoint, budget.memory, Seconds{to_seconds(forecast.step)});
+  forecast.elastic_speeds = elastic_speeds(scenario, budget.elastic, control);
+  forecast.spare_nodes = budget.spares.nodes.value_or(0);
+  forecast.spare_gpus = forecast.spare_nodes * scenario.cluster.gpus_per_node();
   add_runs(forecast, budget);
   return forecast;
 }
 
 double gpu_hours(const BudgetForecast& forecast, Seconds wall) {
-  return forecast.gpus * wall.count() / 3600;
+  return (forecast.gpus + forecast.spare_gpus) * wall.count() / 3600;
 }
 
 double energy_kwh(const BudgetForecast& forecast, const Budget& budget, Seconds wall) {
-  const double watts = forecast.gpus * budget.gpu_watts + forecast.nodes * budget.node_watts;
+  const double watts = (forecast.gpus + forecast.spare_gpus) * budget.gpu_watts +
+                       (forecast.nodes + forecast.spare_nodes) * budget.node_watts;
   return budget.pue * watts / 1000 * wall.count() / 3600;
 }
 

@@ -8,6 +8,7 @@
 #include "sim/economics/budget.hpp"
 #include "sim/economics/checkpoint.hpp"
 #include "sim/economics/monte_carlo.hpp"
+#include "sim/economics/strategies.hpp"
 #include "sim/report/report.hpp"
 #include "sim/uncertainty/normal.hpp"
 
@@ -20,8 +21,8 @@ struct RunForecast {
   Seconds expected{};    // wall time in closed form; infinite: it never ends
   Distribution wall;     // of the played runs; empty where `expected` is beyond `hopeless`
   StepError step_error;  // of the forecast step: the wall time is off by the same factor
-  Seconds lost{}, down{}, slow{};  // means
-  double failures = 0, preemptions = 0;
+  Seconds lost{}, down{}, waited{}, slow{};  // means; waited: of `down`, for a node
+  double failures = 0, preemptions = 0, corruptions = 0;
 
   // Less than this share of the time is work: no run is played.
   static constexpr double hopeless = 0.01;
@@ -42,6 +43,7 @@ struct Costs {
 struct BudgetForecast {
   std::string scenario, model, cluster, device;
   int gpus = 0, nodes = 0;
+  int spare_gpus = 0, spare_nodes = 0;  // beside them, and paid for
   Layout layout;
   bool counts_samples = false;
   bool fits = true;
@@ -54,6 +56,8 @@ struct BudgetForecast {
   double tokens = 0;  // of the whole run
   CheckpointSize checkpoint;
   CheckpointTimes times;
+  CopyTimes copies;
+  std::vector<double> elastic_speeds;  // NodePool::speeds
   RunForecast rented;
   std::optional<RunForecast> spot;
 };
@@ -63,6 +67,10 @@ struct BudgetForecast {
 BudgetForecast forecast_budget(const Scenario& scenario, const Budget& budget,
                                const Control& control = {});
 
+// The run on rented capacity under the rules of `budget`, whose copies and speeds `forecast` has.
+RunModel rented_model(const BudgetForecast& forecast, const Budget& budget);
+
+// GPU-hours and energy, those of the spares among them.
 double gpu_hours(const BudgetForecast& forecast, Seconds wall);
 double energy_kwh(const BudgetForecast& forecast, const Budget& budget, Seconds wall);
 Costs costs(const BudgetForecast& forecast, const RunForecast& run,

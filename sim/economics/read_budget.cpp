@@ -2,153 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 #include <variant>
 
-#include "sim/economics/budget.hpp"
-#include "sim/scenario/sources.hpp"
+#include "sim/economics/budget_reader.hpp"
+#include "sim/economics/read_strategies.hpp"
 
 namespace sim {
 namespace {
 
-constexpr const char* given = "given";
-
-// The keys of the section, read one after the other; each becomes an assumption.
-class Reader {
- public:
-  Reader(const Layered& section, std::vector<Assumption>& assumptions)
-      : top_{section}, assumptions_{assumptions} {
-    const ObjectReader* holder = section.holder("sources");
-    if (!holder) return;
-    const ObjectReader sources = holder->object("sources");
-    for (const std::string& key : sources.keys())
-      sources_.emplace(key, Source{sources.text(key), sources.at(key)});
-  }
-
-  bool has(const std::string& key) const { return section_of(key).has(leaf_of(key)); }
-  void problem(const std::string& key, const std::string& what) const {
-    section_of(key).problem(leaf_of(key), what);
-  }
-
-  // The value at `key` through `parse`, or the default. `text` writes it.
-  template <class Value, class Read, class Text>
-  Value value(const std::string& key, const Value& fallback, const std::string& source, Read read,
-              Text text) {
-    const Layered section = section_of(key);
-    const ObjectReader* holder = section.holder(leaf_of(key));
-    Value result = holder ? read(holder->at(leaf_of(key))) : fallback;
-    note(key, text(result), holder ? given : source);
-    return result;
-  }
-
-  Seconds time(const std::string& key, Seconds fallback, const std::string& source,
-               Seconds least = Seconds{0}) {
-    const auto read = [&](const ValueReader& at) {
-      const Seconds result = parsed(at, parse_time, Seconds{1});
-      if (result < least)
-        at.problem(fmt::format("{} is too short; at least {}", key, exact_text(least)));
-      return std::max(result, least);
-    };
-    return value(key, fallback, source, read, [](Seconds t) { return exact_text(t); });
-  }
-  // One that has an end.
-  Seconds finite_time(const std::string& key, Seconds fallback, const std::string& source,
-                      Seconds least = Seconds{0}) {
-    const Seconds result = time(key, fallback, source, least);
-    constexpr Seconds longest{365 * 86400.0 * 1000};
-    if (result <= longest) return result;
-    problem(key, fmt::format("{} is too long; at most {}", key, exact_text(longest)));
-    return longest;
-  }
-  Bandwidth bandwidth(const std::string& key, Bandwidth fallback, const std::string& source) {
-    const auto read = [&](const ValueReader& at) {
-      const Bandwidth result = at.bandwidth();
-      if (result.in_bytes_per_second() < 1) at.problem("must be 1 B/s or more");
-      return result;
-    };
-    return value(key, fallback, source, read, [](Bandwidth b) { return exact_text(b); });
-  }
-  double power(const std::string& key, double watts, const std::string& source) {
-    const auto read = [](const ValueReader& at) { return parsed(at, parse_power, Power{}); };
-    return value(key, Power{watts}, source, read, [](Power p) { return exact_text(p); }).watts;
-  }
-  double real(const std::string& key, double fallback, RealRange range, const std::string& source) {
-    const auto read = [&](const ValueReader& at) { return at.real(range); };
-    return value(key, fallback, source, read, [](double d) { return fmt::format("{}", d); });
-  }
-  std::int64_t integer(const std::string& key, std::int64_t fallback, IntegerRange range,
-                       const std::string& source) {
-    const auto read = [&](const ValueReader& at) { return at.integer(range); };
-    return value(key, fallback, source, read, [](auto n) { return std::to_string(n); });
-  }
-  bool boolean(const std::string& key, bool fallback, const std::string& source) {
-    const auto read = [](const ValueReader& at) { return at.boolean(); };
-    return value(key, fallback, source, read, [](bool b) { return b ? "true" : "false"; });
-  }
-  template <class Enum>
-  Enum word_of(const std::string& key, Enum fallback, const std::string& source) {
-    const Layered section = section_of(key);
-    const Enum result = section.word_or(leaf_of(key), fallback);
-    note(key, std::string{word(result)}, section.has(leaf_of(key)) ? given : source);
-    return result;
-  }
-  // All prices are in one currency.
-  std::optional<double> price(const std::string& key, std::string& currency) {
-    if (!has(key)) return std::nullopt;
-    const auto read = [&](const ValueReader& at) {
-      Money money = parsed(at, parse_money, Money{0, currency});
-      if (currency.empty()) currency = money.currency;
-      if (money.currency != currency)
-        at.problem(fmt::format("this price is in {}, another in {}", money.currency, currency));
-      return money;
-    };
-    return value(key, Money{}, given, read, [](const Money& m) { return exact_text(m); }).amount;
-  }
-
-  void note(const std::string& key, std::string text, std::string source) {
-    if (const auto named = sources_.find(key); named != sources_.end()) {
-      source = named->second.text;
-      named->second.used = true;
-    }
-    assumptions_.push_back({key, std::move(text), std::move(source)});
-  }
-  void refuse_unused_sources() const {
-    for (const auto& [key, source] : sources_)
-      if (!source.used)
-        source.where.problem(fmt::format("there is no assumption '{}' to have a source", key));
-  }
-
- private:
-  struct Source {
-    std::string text;
-    ValueReader where;
-    bool used = false;
-  };
-
-  template <class Value>
-  static Value parsed(const ValueReader& at, Parsed<Value> (*parse)(std::string_view),
-                      Value harmless) {
-    const std::string text = at.text();
-    Parsed<Value> result = parse(text);
-    if (const auto* value = std::get_if<Value>(&result)) return *value;
-    at.problem(std::get<QuantityError>(result).problem);
-    return harmless;
-  }
-
-  static std::string leaf_of(const std::string& key) {
-    const std::size_t dot = key.find('.');
-    return dot == std::string::npos ? key : key.substr(dot + 1);
-  }
-  Layered section_of(const std::string& key) const {
-    const std::size_t dot = key.find('.');
-    return dot == std::string::npos ? top_ : top_.section(key.substr(0, dot));
-  }
-
-  Layered top_;
-  std::vector<Assumption>& assumptions_;
-  std::map<std::string, Source> sources_;
-};
+using budget_reading::given;
+using budget_reading::Reader;
 
 constexpr double most_tokens = 1e18;
 constexpr std::int64_t most_steps = 1'000'000'000'000;
@@ -211,17 +74,6 @@ void read_trouble(Reader& reader, Budget& budget) {
   slow.factor = reader.real("stragglers.factor", 1, {1, 100}, "none assumed");
 }
 
-// host_copy() is the rate at which one GPU can copy to its host: its slowest PCIe link.
-std::optional<Bandwidth> host_copy(const Cluster& cluster) {
-  std::optional<Bandwidth> slowest;
-  for (std::uint32_t i = 0; i < cluster.links_per_node(); ++i) {
-    const Link& link = cluster.link(LinkId{i});
-    if (link.kind == LinkKind::pcie && link.capacity.in_bytes_per_second() > 0)
-      slowest = slowest ? std::min(*slowest, link.capacity) : link.capacity;
-  }
-  return slowest;
-}
-
 void read_interval(Reader& reader, CheckpointRules& rules) {
   const auto read = [&](const ValueReader& at) -> std::string {
     std::string text = at.text();
@@ -267,7 +119,7 @@ void read_checkpoint(Reader& reader, const Scenario& scenario, CheckpointRules& 
       reader.problem("checkpoint.copy_bandwidth", "only asynchronous checkpoints are copied first");
     return;
   }
-  const std::optional<Bandwidth> copy = host_copy(scenario.cluster);
+  const std::optional<Bandwidth> copy = budget_reading::host_copy(scenario.cluster);
   if (!copy && !reader.has("checkpoint.copy_bandwidth")) {
     reader.problem("checkpoint.copy_bandwidth",
                    "the cluster has no PCIe links: say what a device can copy to its host, or set "
@@ -328,6 +180,7 @@ Budget load_budget(const Scenario& scenario, const ScenarioSources& sources) {
   read_trouble(reader, budget);
   read_checkpoint(reader, scenario, budget.checkpoint);
   read_restart(reader, budget.restart);
+  budget_reading::read_strategies(reader, scenario, budget);
   budget.step_factor =
       reader.real("step_factor", 1, {0.1, 100}, "nothing disturbs: see `stepcast variability`");
   read_finish(reader, scenario, budget);

@@ -104,6 +104,12 @@ Seconds time_between_losses(const RunModel& run) {
       1 / ((1 - run.software) / run.failures.every.count() + 1 / run.preemptions.every.count())};
 }
 
+Seconds time_between_storage_restores(const RunModel& run) {
+  const Seconds stops = time_between_stops(run);
+  if (stops == never) return never;
+  return stops / recovery_of(run, 1 / stops.count()).to_storage;
+}
+
 // Slow nodes come as a Poisson process and stay for a fixed time, so their number is that of an
 // M/G/infinity queue: none with probability exp(-lasts / every).
 double mean_speed(const RunModel& run) {

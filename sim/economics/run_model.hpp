@@ -48,7 +48,8 @@ struct MemoryTier {
 struct SilentCorruption {
   Seconds every = never;  // of work
   std::int64_t segments_per_check = 1;
-  Seconds check{};    // that one takes
+  double share = 0;   // of the time of a step that goes to checks within it
+  Seconds check{};    // that one between steps takes
   Seconds restart{};  // after one that found something
 };
 
@@ -79,6 +80,9 @@ Seconds time_between_stops(const RunModel& run);
 
 // Mean time between two stops that take a node away.
 Seconds time_between_losses(const RunModel& run);
+
+// Mean time between two stops after which the run goes back to the storage.
+Seconds time_between_storage_restores(const RunModel& run);
 
 // Mean speed of the work under slow spells: 1 without them.
 double mean_speed(const RunModel& run);

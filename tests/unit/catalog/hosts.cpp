@@ -245,6 +245,13 @@ std::vector<Host> hosts() {
                                   budget + "}\n"),
       scenario_host("steps", dense + machine + layout +
                                  "budget: {steps: 1000}\ndisturbance: {preset: shared}\n"),
+      scenario_host("strategies", dense + machine + layout +
+                                      "budget: {tokens: 1e9, spares: {nodes: 1}, elastic: {nodes: "
+                                      "1}, memory_checkpoint: {place: peer}, corruption: {gpu: 1 "
+                                      "y}}\n"),
+      scenario_host(
+          "checks within steps",
+          dense + machine + layout + "budget: {tokens: 1e9, corruption: {gpu: 1 y, share: 0.1}}\n"),
       scenario_host("minimum", dense + machine + layout +
                                    "budget: {minimum_steps: 1000, critical_batch: 1e6}\n"),
   };

@@ -294,3 +294,82 @@ TEST_CASE("the complete section of the README is accepted", "[economics]") {
   CHECK(budget.finish_in == Seconds{60 * 86400.0});
   CHECK(budget.assumptions.back().key == "seed");
 }
+
+TEST_CASE("what goes with a strategy is refused without it", "[economics]") {
+  CHECK(problems("  tokens: 1e9\n  spares: {repair: 1 h}\n") ==
+        Lines{"6:20: spares.repair goes with spares.nodes"});
+  CHECK(problems("  tokens: 1e9\n  memory_checkpoint: {every: 5}\n") ==
+        Lines{"6:30: memory_checkpoint.every goes with memory_checkpoint.place: host or peer"});
+  CHECK(problems("  tokens: 1e9\n  elastic: {nodes: 1}\n") ==
+        Lines{"6:20: a job goes on without nodes where no spare is left: say how many there are "
+              "with spares.nodes (0 is allowed)"});
+  CHECK(problems("  tokens: 1e9\n  elastic: {batch: fixed_batch}\n") ==
+        Lines{"6:20: elastic.batch goes with elastic.nodes"});
+  CHECK(problems("  tokens: 1e9\n  corruption: {gpu: 1 y, share: 0.1, check: 1 min}\n") ==
+        Lines{"6:45: with corruption.share every step is checked: give one of both"});
+}
+
+TEST_CASE("copies, spares and fewer replicas raise the goodput of a run", "[economics]") {
+  const std::vector<std::string> nodes{"cluster.nodes=4", "layout.data_parallel=32"};
+  const std::string work = "  tokens: 1e12\n  runs: 100\n  failures: {gpu: 500 h}\n";
+  const auto goodput = [&](const std::string& rules) {
+    return answer(work + rules, nodes).forecast.rented.expected_goodput();
+  };
+  const double storage = goodput("");
+  const double host = goodput("  memory_checkpoint: {place: host}\n");
+  const double peer = goodput("  memory_checkpoint: {place: peer}\n");
+  CHECK(host > storage);
+  CHECK(peer > host);
+  const double none = goodput("  spares: {nodes: 0, repair: 12 h}\n");
+  const double one = goodput("  spares: {nodes: 1, repair: 12 h}\n");
+  const double smaller = goodput("  spares: {nodes: 0, repair: 12 h}\n  elastic: {nodes: 1}\n");
+  CHECK(none < one);
+  CHECK(one < storage);
+  CHECK(none < smaller);
+  CHECK(smaller < one);
+  const double checked = goodput("  corruption: {gpu: 5000 h, check_every: 2 h}\n");
+  CHECK(checked < storage);
+}
+
+TEST_CASE("a smaller job is as fast as its own forecast", "[economics]") {
+  const std::string rules =
+      "  tokens: 1e12\n  runs: 100\n  spares: {nodes: 0}\n"
+      "  elastic: {nodes: 1, batch: fixed_batch_per_replica}\n";
+  const BudgetAnswer whole = answer(rules, {"cluster.nodes=2", "layout.data_parallel=16"});
+  const BudgetAnswer half =
+      answer("  tokens: 1e12\n  runs: 100\n", {"layout.data_parallel=8", "layout.global_batch=32"});
+  REQUIRE(whole.forecast.elastic_speeds.size() == 1);
+  CHECK_THAT(
+      whole.forecast.elastic_speeds[0],
+      WithinRel(0.5 * to_seconds(whole.forecast.step) / to_seconds(half.forecast.step), 1e-9));
+}
+
+TEST_CASE("spares are paid for", "[economics]") {
+  const std::string work = "  tokens: 1e12\n  runs: 100\n  failures: {published: none}\n";
+  const BudgetAnswer alone = answer(work);
+  const BudgetAnswer with = answer(work + "  spares: {nodes: 1}\n");
+  const Seconds wall = alone.forecast.rented.wall.mean;
+  CHECK(with.forecast.rented.wall.mean == wall);
+  CHECK_THAT(gpu_hours(with.forecast, wall), WithinRel(2 * gpu_hours(alone.forecast, wall), 1e-12));
+  CHECK_THAT(energy_kwh(with.forecast, with.budget, wall),
+             WithinRel(2 * energy_kwh(alone.forecast, alone.budget, wall), 1e-12));
+}
+
+TEST_CASE("what would help is what a run under it forecasts", "[economics]") {
+  const std::vector<std::string> nodes{"cluster.nodes=2", "layout.data_parallel=16"};
+  const std::string work = "  tokens: 1e12\n  runs: 100\n  failures: {gpu: 500 h}\n";
+  const BudgetAnswer now = answer(work, nodes);
+  REQUIRE_FALSE(now.helps.empty());
+  double before = 1;
+  bool found = false;
+  for (const Help& help : now.helps) {
+    CHECK(help.goodput > now.forecast.rented.expected_goodput());
+    CHECK(help.goodput <= before);
+    before = help.goodput;
+    if (help.what != "copies in the memory of a peer") continue;
+    found = true;
+    const BudgetAnswer then = answer(work + "  memory_checkpoint: {place: peer}\n", nodes);
+    CHECK_THAT(help.goodput, WithinRel(then.forecast.rented.expected_goodput(), 1e-12));
+  }
+  CHECK(found);
+}
