@@ -44,6 +44,18 @@ std::string below_text(const CapacityPlan& plan, const CapacityPoint& point) {
   return miss ? fmt::format("memory: {} GPUs, {}", miss->gpus, miss->why) : std::string{};
 }
 
+// Where this many do with something on the host: how many do without. Empty: nothing to say.
+std::string without_offload(const CapacityPlan& plan, const CapacityPoint& point) {
+  if (point.offloaded().empty()) return {};
+  const CapacityPoint* without = nullptr;
+  for (const CapacityPoint& one : plan.points)
+    if (one.cluster == point.cluster && one.leaves_margin && one.offloaded().empty() &&
+        (!without || one.gpus < without->gpus))
+      without = &one;
+  return without ? fmt::format("without {} {} GPUs", point.offloaded(), without->gpus)
+                 : fmt::format("without {} nothing fits", point.offloaded());
+}
+
 struct NamedPart {
   const char* name;
   Duration Breakdown::*part;
@@ -95,7 +107,9 @@ std::string closest_text(const CapacityPlan& plan) {
     if (!plan.misses.empty())
       text += fmt::format("; closest: {} x {}: {}", plan.misses.back().gpus,
                           plan.misses.back().cluster, plan.misses.back().why);
-    return text + "; raise --max-gpus, or set layout.offload for a smaller job";
+    return text + (plan.wish.offload
+                       ? "; raise --max-gpus"
+                       : "; raise --max-gpus, or look at offloaded layouts (--offload)");
   }
   const std::size_t best = least(
       plan, [](const CapacityPoint&) { return true; },
@@ -161,7 +175,11 @@ void answer(CapacityPlan& plan) {
   const auto add = [&](CapacityGoal goal, std::size_t point, bool by_below) {
     if (point == plan.points.size()) return;
     const CapacityPoint& of = plan.points[point];
-    plan.answers.push_back({goal, point, by_below ? below_text(plan, of) : largest_part(plan, of)});
+    std::string binds = by_below ? below_text(plan, of) : largest_part(plan, of);
+    const std::string without =
+        goal == CapacityGoal::fewest_that_fit ? without_offload(plan, of) : std::string{};
+    if (!without.empty()) binds += (binds.empty() ? "" : "; ") + without;
+    plan.answers.push_back({goal, point, binds});
   };
   const auto kept = [&](const CapacityPoint& point) { return keeps(plan, point); };
   const auto gpus = [](const CapacityPoint& point) { return point.gpus; };

@@ -13,6 +13,14 @@
 namespace sim {
 namespace {
 
+// "[none, optimizer, ...]".
+std::string all_offload_parts() {
+  std::string list;
+  for (const auto& [parts, text] : words_of(OffloadParts{}))
+    list += fmt::format("{}{}", list.empty() ? "[" : ", ", text);
+  return list + "]";
+}
+
 // The job on some GPUs of a cluster, its layout still to be found.
 ScenarioSources sources_on(const CapacityWish& wish, const std::string& cluster, int gpus) {
   std::vector<std::string> changes = wish.workload.overrides;
@@ -24,6 +32,7 @@ ScenarioSources sources_on(const CapacityWish& wish, const std::string& cluster,
     changes.push_back(
         fmt::format("budget.price.kwh={} {}", *wish.prices.kwh, wish.prices.currency));
   changes.push_back("search.top=2");
+  if (wish.offload) changes.push_back("search.offload=" + all_offload_parts());
   if (wish.scenario.empty()) {
     Workload workload = wish.workload;
     workload.cluster = cluster;
@@ -106,9 +115,15 @@ class Looking {
  private:
   static std::string closest_of(const Search& search, const SearchResult& result) {
     const std::optional<Evaluation>& closest = search.ranking().closest();
-    if (!closest) return "no layout fits, by a lower bound of its memory";
-    return fmt::format("{:.1f} of {:.1f} GiB at least", closest->least_memory.gib(),
-                       result.capacity.gib());
+    std::string text = "no layout fits, by a lower bound of its memory";
+    if (closest && closest->least_memory > result.capacity)
+      text = fmt::format("{:.1f} of {:.1f} GiB at least", closest->least_memory.gib(),
+                         result.capacity.gib());
+    const Bytes host = search.least_on_host();
+    if (host > Bytes{})
+      text += fmt::format("; offloaded, {:.0f} of {:.0f} GiB of a node's host at least", host.gib(),
+                          search.specification().workload.cluster.host().memory.gib());
+    return text;
   }
   bool miss(const std::string& cluster, int gpus, const std::string& why) {
     tell(fmt::format("{} x {}: {}", gpus, cluster, why));
@@ -125,6 +140,11 @@ class Looking {
 };
 
 }  // namespace
+
+std::string CapacityPoint::offloaded() const {
+  const OffloadParts parts = offload_parts(best.layout);
+  return parts == OffloadParts::none ? std::string{} : fmt::format("offload.{}", word(parts));
+}
 
 std::vector<int> gpu_ladder(int node_gpus, int most) {
   std::vector<int> ladder;
@@ -146,8 +166,9 @@ CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control,
     const int node = Cluster::load(find_data_file("topologies", cluster)).node_gpus();
     for (const int gpus : gpu_ladder(node, wish.most_gpus)) {
       throw_if_stopped(control);
+      // With offload on and on, to the fewest that need none.
       const bool fits = looking.look(cluster, gpus) && plan.points.back().leaves_margin;
-      if (fits && wish.only_fewest) break;
+      if (fits && wish.only_fewest && plan.points.back().offloaded().empty()) break;
     }
   }
   answer(plan);

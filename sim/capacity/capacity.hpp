@@ -28,6 +28,8 @@ struct CapacityPoint {
   std::optional<double> cost{};         // mean rent, and what it is below with the confidence
   std::optional<double> cost_at_most{};
   double kwh = 0;  // in the mean
+  // What lies on the host, as a key: "offload.optimizer"; empty: nothing.
+  std::string offloaded() const;
   double days() const { return run ? run->rented.expected.count() / 86400 : 0; }
 };
 

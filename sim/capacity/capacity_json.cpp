@@ -26,6 +26,8 @@ CapacityJson point_json(const CapacityPoint& point) {
   json["device_mem_bytes"] = point.capacity.count();
   json["leaves_margin"] = point.leaves_margin;
   json["layout"] = point.layout;
+  if (const std::string offloaded = point.offloaded(); !offloaded.empty())
+    json["offloaded"] = offloaded;
   if (!point.runner_up.empty()) json["runner_up"] = point.runner_up;
   if (!point.run || !point.run->rented.ends()) return json;
   json["days"] = point.days();

@@ -46,7 +46,9 @@ std::string wish_text(const CapacityPlan& plan) {
 
 // "512 x dgx-h100: 8.01 s a step, 27.3 days (24.1 to 31.2), in time with 93 %, 8.4 million USD".
 std::string answer_text(const CapacityPlan& plan, const CapacityPoint& point) {
-  std::string text = fmt::format("{} x {}: {} a step", grouped(point.gpus), point.cluster,
+  const std::string offloaded = point.offloaded();
+  std::string text = fmt::format("{} x {}{}: {} a step", grouped(point.gpus), point.cluster,
+                                 offloaded.empty() ? "" : " with " + offloaded,
                                  precise(point.best.evaluation.step_time));
   if (point.run) text += fmt::format(", {} days", days_text(point));
   if (plan.wish.deadline || plan.wish.money)

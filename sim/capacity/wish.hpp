@@ -33,6 +33,7 @@ struct CapacityWish {
   double confidence = 0.9;        // chance to keep deadline and money
   int most_gpus = 1024;
   bool only_fewest = false;  // the fewest that fit, and no more
+  bool offload = false;      // layouts with states on the host are looked at, too
 };
 
 }  // namespace sim

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/layout/layout_fields.hpp"
+#include "sim/layout/offload_parts.hpp"
 
 namespace sim {
 namespace {
@@ -73,6 +74,7 @@ std::string terms(const Layout& l) {
   const bool full = l.recompute == Recompute::full;
   line.add(full && l.recompute_every > 1, "recompute 1/{}", l.recompute_every);
   line.add(full && l.recompute_layers > 0, "recompute first {}", l.recompute_layers);
+  line.add(l.uses_host(), "offload {}", word(offload_parts(l)));
   line.add(l.pipeline_parallel > 1 && l.data_parallel > 1 && pipeline_before_data(l), "pp-inner");
   return line.take();
 }

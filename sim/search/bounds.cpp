@@ -13,6 +13,7 @@
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/search/costs/parameter_bytes.hpp"
 #include "sim/search/costs/shape_cache.hpp"
 #include "sim/search/costs/stage_costs.hpp"
 #include "sim/search/costs/tail_costs.hpp"
@@ -105,11 +106,10 @@ std::vector<StageKernels> kernels_of_stages(const Layout& layout,
 // Memory of a stage, without what the device keeps for itself.
 struct StageNeeds {
   ActivationBytes activations{};
-  std::int64_t parameters = 0, expert_parameters = 0;  // elements
-  std::int64_t under(const Layout& sharding) const {
-    return (gathers_weights(sharding, expert_parameters) ? activations.gathered
-                                                         : activations.plain) +
-           parameter_bytes(sharding, parameters, expert_parameters);
+  ParameterCounts counts{};
+  std::int64_t under(const Model& model, const Layout& sharding) const {
+    return (gathers_weights(sharding, counts) ? activations.gathered : activations.plain) +
+           parameter_bytes(model, sharding, counts);
   }
 };
 
@@ -120,10 +120,20 @@ std::vector<StageNeeds> stage_needs(const Layout& layout, const std::vector<Chun
   const Placement placement{layout};
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     StageNeeds& stage = needs[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))];
-    stage.parameters += chunks[c].parameters;
-    stage.expert_parameters += chunks[c].expert_parameters;
+    stage.counts.parameters += chunks[c].parameters;
+    stage.counts.expert_parameters += chunks[c].expert_parameters;
   }
   return needs;
+}
+
+// The longest that a stage copies activations to the host, one way: copies follow one another.
+std::int64_t copy_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) {
+  if (!layout.offloads_activations()) return 0;
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(layout.pipeline_parallel));
+  const Placement placement{layout};
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    stages[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] += chunks[c].sending;
+  return *std::ranges::max_element(stages) * layout.micro_batches();
 }
 
 struct StageTail {
@@ -150,10 +160,16 @@ struct Bounds::Parts {
         slowness{least_slowness(options)},
         // Message by message, a collective takes a time that is only close to its closed form.
         exact_collectives{options.collectives == CollectiveModel::fluid} {
-    for (const int gpus : asked.space.gpus)
-      pricing.try_emplace(gpus, cluster, options, gpus);
     for (const int gpus : listed.gpus_per_node)
       machines.try_emplace(gpus, cluster.with_gpus_per_node(gpus));
+    for (const int gpus : asked.space.gpus)
+      for (const auto& [per_node, machine] : machines)
+        pricing.try_emplace({gpus, per_node}, machine.cluster, options, gpus);
+  }
+
+  // The fewest GPUs of a node have the fastest ways to its host; all else is the same.
+  const KernelPricing& least_pricing(int gpus) const {
+    return pricing.at({gpus, machines.begin()->first});
   }
 
   // The numbers of GPUs per node that candidates of the pipeline use, ascending.
@@ -246,10 +262,16 @@ struct Bounds::Parts {
     return least.value_or(LeastCollective{});
   }
 
+  static bool moves(OffloadParts parts) {
+    return parts == OffloadParts::activations || parts == OffloadParts::optimizer_and_activations ||
+           parts == OffloadParts::all;
+  }
+
   const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute,
                              const LaneShapes& lane) {
     const bool split = splits_backward(pipeline.schedule);
     const std::size_t lane_number = lane_index(lane);
+    const bool moves_activations = moves(pipeline.offload);
     const std::tuple key{pipeline.gpus,
                          pipeline.tensor,
                          pipeline.context,
@@ -260,6 +282,7 @@ struct Bounds::Parts {
                          pipeline.sequence_parallel,
                          split,
                          recompute,
+                         moves_activations,
                          lane_number};
     return cost_memo.get(key, [&] {
       Layout layout = layout_of(specification, pipeline);
@@ -270,9 +293,11 @@ struct Bounds::Parts {
       layout.recompute_every = 1;
       layout.recompute_layers = 0;
       if (recompute != Recompute::selective) layout.recompute_modules.clear();
+      if (layout.offloads_parameters()) layout.zero_stage = 0;
+      offload(moves_activations ? OffloadParts::activations : OffloadParts::none, layout);
       return model_costs(
           model, layout,
-          {.kernels = pricing.at(pipeline.gpus),
+          {.kernels = least_pricing(pipeline.gpus),
            .slowness = slowness,
            .shares = shares_of(cluster.device()),
            .collective = [&](const Collective& one) { return within_layers(lane, one); }});
@@ -357,6 +382,7 @@ struct Bounds::Parts {
     layout.recompute = Recompute::none;
     layout.recompute_every = 1;
     layout.recompute_layers = 0;
+    offload(without_activations(pipeline.offload), layout);
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
     layout.global_batch = few.more * layout.data_parallel;
     const ShardedModel more = shard(model, layout);
@@ -364,7 +390,7 @@ struct Bounds::Parts {
     const ShardedModel some = shard(model, layout);
     std::vector<StageTail> tails;
     for (const int stage : looked_at(layout, model.layers.size())) {
-      const TailPricing prices{.kernels = pricing.at(pipeline.gpus),
+      const TailPricing prices{.kernels = pricing.at({pipeline.gpus, gpus_per_node}),
                                .slowness = slowness,
                                .collective = [&](const Collective& one) {
                                  return collective(
@@ -380,17 +406,24 @@ struct Bounds::Parts {
     return splits_backward(schedule) ? schedule : Schedule::one_f_one_b;
   }
 
-  using TailKey =
-      std::tuple<std::tuple<int, int, int, ContextExchange, int, int, int, int, Schedule>,
-                 std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>, std::int64_t,
-                 std::int64_t>;
+  static OffloadParts without_activations(OffloadParts parts) {
+    if (parts == OffloadParts::activations) return OffloadParts::none;
+    if (parts == OffloadParts::optimizer_and_activations) return OffloadParts::optimizer;
+    return parts == OffloadParts::all ? OffloadParts::optimizer_and_parameters : parts;
+  }
+
+  using TailKey = std::tuple<
+      std::tuple<int, int, int, ContextExchange, int, int, int, int, Schedule, OffloadParts>,
+      std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>, std::int64_t,
+      std::int64_t>;
   const std::vector<StageTail>& tails_of(const Pipeline& pipeline, const Candidate& candidate,
                                          const Layout& layout) {
     const FewBatches few = few_batches(layout);
     const TailKey key{
         std::tuple{pipeline.gpus, pipeline.tensor, pipeline.context, pipeline.exchange,
                    pipeline.experts, pipeline.expert_tensor, pipeline.stages,
-                   pipeline.virtual_stages, tail_kind(layout.schedule)},
+                   pipeline.virtual_stages, tail_kind(layout.schedule),
+                   without_activations(pipeline.offload)},
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
                    candidate.placement, candidate.gpus_per_node, candidate.reshard_after_forward,
                    candidate.prefetch_layers},
@@ -427,16 +460,16 @@ struct Bounds::Parts {
   const SimulationOptions& options;
   double slowness;
   bool exact_collectives;
-  std::map<int, KernelPricing> pricing;  // by the GPUs of the job
-  std::map<int, Machine> machines;       // by the GPUs used per node
+  std::map<int, Machine> machines;                       // by the GPUs used per node
+  std::map<std::pair<int, int>, KernelPricing> pricing;  // by the GPUs of the job, and per node
   std::mutex lane_mutex;
   std::vector<LaneShapes> lanes;
   Memo<std::tuple<int, int, int, int, int, int, std::vector<std::uint8_t>, std::vector<int>>,
        LaneShapes>
       lane_memo;
-  Memo<
-      std::tuple<int, int, int, ContextExchange, int, int, int, bool, bool, Recompute, std::size_t>,
-      ModelCosts>
+  Memo<std::tuple<int, int, int, ContextExchange, int, int, int, bool, bool, Recompute, bool,
+                  std::size_t>,
+       ModelCosts>
       cost_memo;
   Memo<TailKey, std::vector<StageTail>> tail_memo;
   Memo<std::tuple<std::uint32_t, std::uint8_t, int>, Timed> time_memo;
@@ -452,17 +485,20 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
   Layout layout = layout_of(parts.specification, pipeline);
   const std::vector<ChunkCosts> chunks =
       parts.chunks_of(pipeline, layout, parts.shapes_of(pipeline, parts.all_places(pipeline)));
-  const Duration least{std::max(least_step(layout, chunks), parts.host_time(layout, chunks))};
+  const Duration least{std::max(
+      {least_step(layout, chunks), parts.host_time(layout, chunks), copy_time(layout, chunks)})};
   const std::vector<StageNeeds> needs = stage_needs(layout, chunks);
   const Bytes reserved = parts.cluster.device().reserved;
   for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
     const Candidate& candidate = parts.candidates.all[i];
     layout.zero_stage = candidate.zero_stage;
     layout.shard_group = candidate.shard_group;
-    std::int64_t most = 0;
-    for (const StageNeeds& stage : needs)
-      most = std::max(most, stage.under(layout));
-    bounds[i] = {least, reserved + Bytes{most}};
+    std::int64_t most = 0, host = 0;
+    for (const StageNeeds& stage : needs) {
+      most = std::max(most, stage.under(parts.model, layout));
+      host = std::max(host, host_parameter_bytes(parts.model, layout, stage.counts));
+    }
+    bounds[i] = {least, reserved + Bytes{most}, Bytes{host * candidate.gpus_per_node}};
   }
 }
 
@@ -486,12 +522,14 @@ Bound Bounds::fine(std::uint32_t index) const {
         {synced, late + stage.end + costs.before_sync, late + stage.last_start + costs.reductions});
     after = std::max(after, costs.after_sync);
     least = std::max(least, costs.data_fixed + costs.data_each * layout.micro_batches());
+    for (const StreamTime& stream : costs.host)
+      least = std::max(least, stream.of(layout.micro_batches()));
     const StageKernels& kernels = timed.kernels[static_cast<std::size_t>(tail.stage)];
     const std::int64_t held = costs.held_fixed + costs.held_each * layout.micro_batches();
     // BOUNDS.md, 5.
     least = std::max(least, (kernels.all + kernels.persistent + held) / 2 - 1);
   }
-  return {Duration{std::max(least, synced + after)}, {}};
+  return {Duration{std::max(least, synced + after)}, {}, {}};
 }
 
 }  // namespace sim

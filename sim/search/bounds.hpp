@@ -11,6 +11,7 @@ namespace sim {
 struct Bound {
   Duration step_time{};
   Bytes memory{};  // of the fullest GPU, with what the device keeps for itself
+  Bytes host{};    // of the fullest node's host
 };
 
 class Bounds {

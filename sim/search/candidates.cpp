@@ -121,6 +121,7 @@ class Lister {
     layout.sequence_parallel = sequence_parallel;
     layout.zero_stage = layout.shard_group = 0;
     layout.eight_bit_parameters = false;
+    offload(OffloadParts::none, layout);
     if (model_.has_experts()) split_experts_somehow(layout);
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
@@ -305,14 +306,21 @@ class Lister {
         one_.recompute = recompute;
         one_.recompute_every = 1;
         if (recompute != Recompute::full) {
-          add();
+          with_offload();
           continue;
         }
         for (const int every : or_all(space_.recompute_every, distinct_intervals(longest))) {
           one_.recompute_every = every;
-          add();
+          with_offload();
         }
       }
+    }
+  }
+
+  void with_offload() {
+    for (const OffloadParts parts : or_all(space_.offload, {offload_parts(workload_)})) {
+      one_.offload = parts;
+      add();
     }
   }
 
@@ -322,10 +330,12 @@ class Lister {
     placed_ = layout_of(specification_, one_);
     if (!runs(runs_pipeline, placed_)) return refuse(Refusal::framework);
     // Whatever the loops above do not know of: sizes beyond all measure, above all.
-    if (!layout_problems(placed_, model_).empty()) return refuse(Refusal::schedule);
+    if (!layout_problems(placed_, model_).empty())
+      return refuse(placed_.uses_host() ? Refusal::offload : Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
     std::vector<int> stages{0};
     if (replicas > 1) stages = {0, 1, 2, 3};
+    if (placed_.offloads_parameters()) stages = {3};
     for (const int stage : or_all(space_.zero_stage, stages))
       with_zero(stage, replicas);
     one_.count = static_cast<std::uint32_t>(made_.all.size()) - one_.first;
@@ -371,6 +381,11 @@ class Lister {
 
   // Reshard and prefetch mean something under ZeRO-3 alone.
   void with_parameters(int stage, int group) {
+    placed_.zero_stage = stage;
+    placed_.shard_group = group;
+    if (placed_.uses_host() && !layout_problems(placed_, model_).empty())
+      return refuse(Refusal::offload);
+    if (!runs(runs_offload, placed_)) return refuse(Refusal::framework);
     const std::vector<int> fixed_reshard{workload_.reshard_after_forward ? 1 : 0};
     const std::vector<int> fixed_prefetch{workload_.prefetch_layers};
     const bool third = stage == 3;
@@ -383,8 +398,6 @@ class Lister {
       // The two default orders are the same where a dimension has one rank.
       if (placement > 0 && one_order && space_.placement.empty()) break;
       placed_.placement = made_.placements[placement];
-      placed_.zero_stage = stage;
-      placed_.shard_group = group;
       if (!runs(runs_sharding, placed_)) {
         refuse(Refusal::framework);
         continue;
@@ -484,7 +497,9 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();
   layout.sequence_parallel = pipeline.sequence_parallel;
   layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;
-  layout.zero_stage = workload.layout.gathers_in_eight_bits() ? 3 : 0;
+  offload(pipeline.offload, layout);
+  const bool third = workload.layout.gathers_in_eight_bits() || layout.offloads_parameters();
+  layout.zero_stage = third ? 3 : 0;
   layout.shard_group = 0;
   return layout;
 }

@@ -26,6 +26,7 @@ struct Pipeline {
   Recompute recompute = Recompute::none;
   ContextExchange exchange = ContextExchange::ring;
   bool sequence_parallel = false;
+  OffloadParts offload = OffloadParts::none;
   std::uint32_t first = 0, count = 0;  // its candidates
 };
 
@@ -50,6 +51,7 @@ enum class Refusal : std::uint8_t {
   layers,
   schedule,
   sharding,
+  offload,
   nodes,
   room,
   framework
@@ -67,11 +69,14 @@ constexpr auto words_of(Refusal) {
       Word{Refusal::schedule, "the schedule does not go with the stages or micro-batches"},
       Word{Refusal::sharding,
            "the sharding does not go with the replicas, the schedule or fp8_parameters"},
+      Word{Refusal::offload,
+           "layout.offload or search.offload does not go with the stages, the sharding or the "
+           "recomputation"},
       Word{Refusal::nodes, "overlap.tensor_products, and tensor ranks on several nodes"},
       Word{Refusal::room, "gpus_per_node x nodes is less than the GPUs"},
       Word{Refusal::framework, "search.framework does not run it"}};
 }
-inline constexpr std::size_t refusal_count = 11;
+inline constexpr std::size_t refusal_count = 12;
 
 struct Candidates {
   std::vector<Pipeline> pipelines;

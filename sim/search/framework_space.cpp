@@ -60,6 +60,24 @@ bool is_in_order(const Layout& layout, bool stages_before_replicas) {
   return wide_dimensions(layout, layout.placement) == wide_dimensions(layout, order);
 }
 
+// Checkpoints alone go to the host (DeepSpeed), and whole layers without a pipeline (Megatron-LM).
+bool deepspeed_offloads(const Layout& layout) {
+  if (layout.offloads_activations() &&
+      (layout.recompute != Recompute::full || layout.offload_layers > 0))
+    return false;
+  if (!layout.offloads()) return true;
+  return layout.zero_stage == 3 ||
+         (layout.zero_stage > 0 && !layout.uses_disk() && layout.offload_fraction == 1);
+}
+
+bool megatron_offloads(const Layout& layout) {
+  if (layout.offloads_parameters() || layout.uses_disk()) return false;
+  if (layout.offloads() && layout.zero_stage == 0) return false;
+  if (!layout.offloads_activations()) return true;
+  if (!layout.offload_modules.empty()) return layout.offload_layers == 0;
+  return layout.pipeline_parallel == 1 && layout.recompute == Recompute::none;
+}
+
 }  // namespace
 
 const FrameworkSpace* space_of(PresetName framework) {
@@ -107,6 +125,17 @@ bool runs_pipeline(PresetName framework, const Layout& layout) {
     return false;
   const int split = layout.expert_tensor();
   return split == layout.tensor_parallel || (layout.expert_parallel > 1 && split == 1);
+}
+
+bool runs_offload(PresetName framework, const Layout& layout) {
+  const FrameworkSpace* space = space_of(framework);
+  if (space == nullptr || !layout.uses_host()) return true;
+  if (layout.offload_delay) return false;
+  if (is_of_deepspeed(framework)) return deepspeed_offloads(layout);
+  if (space == &megatron) return megatron_offloads(layout);
+  // FSDP has both on the host's memory, or neither.
+  return layout.offloads_parameters() && layout.offloads() && !layout.uses_disk() &&
+         !layout.offloads_activations();
 }
 
 bool runs_sharding(PresetName framework, const Layout& layout) {

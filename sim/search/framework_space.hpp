@@ -25,8 +25,10 @@ struct FrameworkSpace {
 const FrameworkSpace* space_of(PresetName framework);
 
 // runs_pipeline tells whether `framework` runs the degrees, the schedule and the recomputation of
-// `layout`; runs_sharding, its sharding and the order of its ranks besides.
+// `layout`; runs_sharding, its sharding and the order of its ranks besides; runs_offload, what it
+// keeps on the host.
 bool runs_pipeline(PresetName framework, const Layout& layout);
 bool runs_sharding(PresetName framework, const Layout& layout);
+bool runs_offload(PresetName framework, const Layout& layout);
 
 }  // namespace sim

@@ -33,21 +33,23 @@ std::string list(const std::vector<std::string>& items, std::string_view indent)
 }
 
 // The fields that a search varies; an exchange of context only where there is one, experts only
-// where the model has them.
+// where the model has them; what is on the host only where something is.
 std::string json_of(const Layout& layout) {
-  constexpr std::array<std::string_view, 19> keys{
-      "tensor_parallel", "context_parallel",       "context_exchange",
-      "expert_parallel", "expert_tensor_parallel", "pipeline_parallel",
-      "data_parallel",   "virtual_stages",         "schedule",
-      "micro_batch",     "sequence_parallel",      "zero_stage",
-      "shard_group",     "prefetch_layers",        "reshard_after_forward",
-      "recompute",       "recompute_every",        "placement",
-      "layers_per_chunk"};
+  constexpr std::array<std::string_view, 22> keys{
+      "tensor_parallel",    "context_parallel",       "context_exchange",
+      "expert_parallel",    "expert_tensor_parallel", "pipeline_parallel",
+      "data_parallel",      "virtual_stages",         "schedule",
+      "micro_batch",        "sequence_parallel",      "zero_stage",
+      "shard_group",        "prefetch_layers",        "reshard_after_forward",
+      "recompute",          "recompute_every",        "placement",
+      "layers_per_chunk",   "offload.optimizer",      "offload.parameters",
+      "offload.activations"};
   std::vector<std::string_view> used;
   for (const std::string_view key : keys) {
     const bool exchange = key == "context_exchange", expert = key.starts_with("expert_");
+    const bool host = key.starts_with("offload.");
     if ((!exchange || layout.context_parallel > 1) &&
-        (!expert || layout.expert_tensor_parallel > 0))
+        (!expert || layout.expert_tensor_parallel > 0) && (!host || layout.uses_host()))
       used.push_back(key);
   }
   return layout_json(layout, used);
@@ -130,9 +132,13 @@ std::string search_json(const SearchResult& result) {
   add("complete", result.complete ? "true" : "false");
   if (result.could_be_faster)
     add("could_be_faster", fmt::format("{:.4f}", *result.could_be_faster));
-  add("space", fmt::format("{{\"legal\": {}, \"too_large_by_bound\": {}, \"too_large\": {}, "
+  const std::string for_host =
+      counts.too_large_for_host > 0
+          ? fmt::format("\"too_large_for_host\": {}, ", counts.too_large_for_host)
+          : std::string{};
+  add("space", fmt::format("{{\"legal\": {}, \"too_large_by_bound\": {}, \"too_large\": {}, {}"
                            "\"too_slow\": {}, \"simulated\": {}, \"open\": {}}}",
-                           counts.legal, counts.too_large_by_bound, counts.too_large,
+                           counts.legal, counts.too_large_by_bound, counts.too_large, for_host,
                            counts.too_slow, counts.simulated, counts.open));
   add("memory_margin", in_quotes(result.margin));
   add("best", ranked(result.best));

@@ -58,8 +58,11 @@ Ranking::Ranking(const SearchSpecification& specification, const Candidates& can
 std::size_t Ranking::kind_of(std::uint32_t index) const {
   const Candidate& candidate = candidates_.all[index];
   const Pipeline& pipeline = candidates_.pipelines[candidate.pipeline];
-  return 8 * static_cast<std::size_t>(pipeline.schedule) + (pipeline.stages > 1 ? 4U : 0U) +
-         (pipeline.context > 1 ? 2U : 0U) + (candidate.zero_stage == 3 ? 1U : 0U);
+  const std::size_t parts = words_of(OffloadParts{}).size();
+  return 8 * (parts * static_cast<std::size_t>(pipeline.schedule) +
+              static_cast<std::size_t>(pipeline.offload)) +
+         (pipeline.stages > 1 ? 4U : 0U) + (pipeline.context > 1 ? 2U : 0U) +
+         (candidate.zero_stage == 3 ? 1U : 0U);
 }
 
 std::vector<KindMargin> Ranking::margins() const {

@@ -70,7 +70,9 @@ class Ranking {
   const SearchSpecification& specification_;
   const Candidates& candidates_;
   // margins_ is indexed by what memory_kinds() asks of a layout and candidates differ in.
-  std::array<std::optional<KindMargin>, 8 * words_of(Schedule{}).size()> margins_{};
+  std::array<std::optional<KindMargin>,
+             8 * words_of(Schedule{}).size() * words_of(OffloadParts{}).size()>
+      margins_{};
   std::vector<Evaluation> best_, within_;
   std::vector<std::optional<Evaluation>> of_gpus_, within_of_gpus_;
   // The fastest of a class and the classes below it.

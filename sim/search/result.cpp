@@ -230,6 +230,7 @@ std::vector<std::string> differences(const Layout& from, const Layout& to) {
   add_difference(found, "recompute", word(from.recompute), word(to.recompute));
   add_difference(found, "recompute_every", from.recompute_every, to.recompute_every);
   add_difference(found, "recompute_layers", from.recompute_layers, to.recompute_layers);
+  add_difference(found, "offload", word(offload_parts(from)), word(offload_parts(to)));
   add_difference(found, "placement", order_text(from.placement), order_text(to.placement));
   return found;
 }

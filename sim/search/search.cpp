@@ -97,17 +97,26 @@ Search::Search(SearchSpecification specification, Shard shard, const Control& co
       if (!control.stopped()) bounds_.coarse(static_cast<std::uint32_t>(i), bounds);
     });
   throw_if_stopped(control);
-  const Bytes capacity = specification_.workload.cluster.device().memory;
   for (std::uint32_t i = 0; i < bounds.size(); ++i) {
     if (!shard.owns(i)) continue;
     if (!leanest_by_bound_ || bounds[i].memory < bounds[*leanest_by_bound_].memory)
       leanest_by_bound_ = i;
-    if (bounds[i].memory > capacity)
-      ++counts_.too_large_by_bound;
-    else
-      open_.push_back({bounds[i], i, !specification_.prune});
+    if (!is_too_large(bounds[i])) open_.push_back({bounds[i], i, !specification_.prune});
   }
   std::make_heap(open_.begin(), open_.end());
+}
+
+bool Search::is_too_large(const Bound& bound) {
+  const Cluster& cluster = specification_.workload.cluster;
+  const Bytes host = cluster.host().memory;
+  if (bound.memory > cluster.device().memory) {
+    ++counts_.too_large_by_bound;
+    return true;
+  }
+  if (host == Bytes{} || bound.host <= host) return false;
+  ++counts_.too_large_for_host;
+  if (least_on_host_ == Bytes{} || bound.host < least_on_host_) least_on_host_ = bound.host;
+  return true;
 }
 
 // Bounds the entries on top of the heap more closely, a fixed number at once.
@@ -128,12 +137,8 @@ void Search::refine() {
     batch[i].bound.memory = std::max(batch[i].bound.memory, fine.memory);
     batch[i].is_fine = true;
   });
-  const Bytes capacity = specification_.workload.cluster.device().memory;
   for (const Entry& entry : batch) {
-    if (entry.bound.memory > capacity) {
-      ++counts_.too_large_by_bound;
-      continue;
-    }
+    if (is_too_large(entry.bound)) continue;
     open_.push_back(entry);
     std::push_heap(open_.begin(), open_.end());
   }
@@ -198,13 +203,16 @@ void Search::accept(const std::vector<Evaluation>& evaluations) {
 }
 
 void Search::accept(const std::vector<Judged>& wave) {
+  const Bytes capacity = specification_.workload.cluster.device().memory;
   for (const Judged& one : wave) {
     const Verdict verdict = one.verdict;
     std::erase_if(wave_, [&](const Entry& entry) { return entry.index == one.evaluation.index; });
     if (verdict == Verdict::complete || verdict == Verdict::too_large) ranking_.add(one.evaluation);
-    ++(verdict == Verdict::too_large  ? counts_.too_large
-       : verdict == Verdict::too_slow ? counts_.too_slow
-                                      : counts_.simulated);
+    const bool on_device = one.evaluation.memory > capacity;
+    ++(verdict == Verdict::too_large && on_device ? counts_.too_large
+       : verdict == Verdict::too_large            ? counts_.too_large_for_host
+       : verdict == Verdict::too_slow             ? counts_.too_slow
+                                                  : counts_.simulated);
   }
   put_back_wave();
 }

@@ -29,6 +29,7 @@ struct SearchCounts {
   std::array<std::uint64_t, refusal_count> refused{};
   std::uint64_t too_large_by_bound = 0;  // even the least memory that they can need is too much
   std::uint64_t too_large = 0;           // planned, and too large
+  std::uint64_t too_large_for_host = 0;  // a node's host, or its disks, have not the memory
   std::uint64_t too_slow = 0;            // cannot be in the result: never simulated
   std::uint64_t simulated = 0;  // until it was sure that they are not in the result, or in full
   std::uint64_t open = 0;       // not yet decided
@@ -81,6 +82,9 @@ class Search {
   std::optional<Duration> least_of_open() const;
   // bound_of() is a lower bound on its time and memory. Thread-safe, also while the search runs.
   Bound bound_of(std::uint32_t index) const { return bounds_.fine(index); }
+  // least_on_host() is the least that a layout which was refused for it needs of a node's host, by
+  // a lower bound; 0: none was.
+  Bytes least_on_host() const { return least_on_host_; }
   // The candidate that needs least memory, whether it fits or not; empty: none is legal.
   std::optional<std::uint32_t> leanest() const;
 
@@ -95,6 +99,8 @@ class Search {
       return index > other.index;
     }
   };
+  // Counts what a bound says of a layout that fits nowhere; true: it does not.
+  bool is_too_large(const Bound& bound);
   void refine();
   void put_back_wave();
   template <class Parts>
@@ -107,6 +113,7 @@ class Search {
   std::unique_ptr<EvaluationMemory> memory_ = std::make_unique<EvaluationMemory>();
   SearchCounts counts_;
   std::optional<std::uint32_t> leanest_by_bound_;
+  Bytes least_on_host_{};
   std::vector<Entry> open_;  // a heap, the least bound on top
   std::vector<Entry> wave_;  // handed out, and not accepted yet
 };

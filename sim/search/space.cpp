@@ -107,29 +107,24 @@ void read_memory_margin(const Layered& section, SearchSpecification& specificati
     margin.bytes = bytes;
 }
 
-// refuse_unbounded() refuses settings that the bounds of a search do not know.
+// refuse_unbounded() refuses settings for which BOUNDS.md has no rule, by name and with the reason.
 void refuse_unbounded(const Layered& section, const Layout& layout) {
-  const auto refuse = [&](const char* key) {
-    section.problem(key, fmt::format("a search does not know layout.{}: leave it out, and try the "
-                                     "best layouts with it (stepcast sweep)",
-                                     key));
+  const auto refuse = [&](bool is_set, const char* key, const char* of) {
+    if (is_set)
+      section.problem(key,
+                      fmt::format("a search does not know layout.{}, as it has no bound of {}: "
+                                  "leave it out, and try the best layouts with it (stepcast "
+                                  "sweep)",
+                                  key, of));
   };
-  if (layout.compression != GradientCompression::none || layout.quantized_weights ||
-      layout.secondary_shard)
-    refuse("compression");
-  if (layout.trains_adapters()) refuse("lora");
-  if (layout.has_lengths()) refuse("packing");
-  if (layout.first_bf16_layers > 0 || layout.last_bf16_layers > 0) refuse("bf16_layers");
-  if (!layout.bf16_modules.empty()) refuse("bf16_modules");
-  if (!layout.fp8_modules.empty()) refuse("fp8_modules");
-  if (layout.uses_host()) refuse("offload");
-  if (layout.trains_apart()) refuse("local_steps");
-  if (layout.has_servers()) refuse("servers");
-  if (layout.token_dispatcher != TokenDispatcher::alltoall) refuse("moe.dispatcher");
-  if (layout.expert_choice != ExpertChoice::any) refuse("moe.choice");
-  if (layout.expert_capacity > 0) refuse("moe.capacity_factor");
-  if (layout.overlap_shared_experts) refuse("overlap.shared_experts");
-  if (layout.overlap_expert_exchange) refuse("overlap.expert_exchange");
+  const bool compresses = layout.compression != GradientCompression::none ||
+                          layout.quantized_weights || layout.secondary_shard;
+  refuse(compresses, "compression", "what then travels between replicas");
+  refuse(layout.trains_adapters(), "lora", "frozen parameters");
+  refuse(layout.has_lengths(), "packing", "micro-batches that differ");
+  refuse(layout.trains_apart(), "local_steps", "the steps between meetings");
+  refuse(layout.has_servers(), "servers", "what workers wait for");
+  refuse(layout.overlap_expert_exchange, "overlap.expert_exchange", "passes that are merged");
 }
 
 // Values that are named and that the framework runs under no layout.
@@ -197,6 +192,7 @@ void read_search(const Layered& section, int job, std::optional<PresetName> fram
   read_words(section, "recompute", space.recompute);
   read_words(section, "schedule", space.schedule);
   read_words(section, "context_exchange", space.context_exchange);
+  read_words(section, "offload", space.offload);
   read_values(section, "placement", space.placement, read_order);
   check_framework(section, space);
   specification.top = section.int_or("top", specification.top, {1, 1000});

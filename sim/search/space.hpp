@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/layout/layout.hpp"
+#include "sim/layout/offload_parts.hpp"
 #include "sim/report/memory_error.hpp"
 #include "sim/scenario/layered.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -29,6 +30,7 @@ struct SearchSpace {
   std::vector<int> recompute_every;
   std::vector<Schedule> schedule;
   std::vector<std::vector<Dimension>> placement;
+  std::vector<OffloadParts> offload;  // empty: the scenario's
   // Only what this framework runs is proposed (framework_space.hpp). None: the scenario names no
   // framework, and key `framework` of the section is absent.
   std::optional<PresetName> framework{};

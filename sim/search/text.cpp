@@ -86,6 +86,7 @@ std::string counts_text(const SearchCounts& counts) {
   };
   line(counts.too_large_by_bound, "out of memory, by a lower bound");
   line(counts.too_large, "out of memory, planned exactly");
+  line(counts.too_large_for_host, "out of memory of a node's host");
   line(counts.too_slow, "slower than the best found, by a lower bound");
   line(counts.simulated, "simulated");
   line(counts.open, "not looked at: stopped early");

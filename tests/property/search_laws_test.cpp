@@ -42,6 +42,56 @@ void draw_eight_bits(Dice& dice, Scenario& scenario) {
   if (layout_problems(layout, scenario.model).empty()) scenario.layout = layout;
 }
 
+// Layers and linears in 16 bits beside products in 8.
+void draw_formats(Dice& dice, Scenario& scenario) {
+  Layout layout = scenario.layout;
+  if (layout.compute_dtype != DType::fp8) return;
+  if (dice.coin()) layout.first_bf16_layers = dice.below(5);
+  if (dice.coin()) layout.last_bf16_layers = dice.below(3);
+  if (dice.coin()) layout.bf16_modules = {LinearModule::qkv, LinearModule::mlp_down};
+  if (layout_problems(layout, scenario.model).empty()) scenario.layout = layout;
+}
+
+// How tokens come to their experts.
+void draw_exchange(Dice& dice, Scenario& scenario) {
+  if (!scenario.model.has_experts()) return;
+  Layout layout = scenario.layout;
+  layout.token_dispatcher =
+      dice.pick(std::array{TokenDispatcher::alltoall, TokenDispatcher::allgather,
+                           TokenDispatcher::deepep, TokenDispatcher::hybridep});
+  if (dice.below(3) == 0) layout.expert_choice = ExpertChoice::consecutive;
+  if (dice.below(3) == 0) layout.expert_capacity = dice.pick(std::array{1.0, 1.5});
+  if (layout_problems(layout, scenario.model).empty()) scenario.layout = layout;
+}
+
+// What lies on the host: as the scenario says, a dimension, or both.
+void draw_offload(Dice& dice, SearchSpecification& asked) {
+  const Cluster& cluster = asked.workload.cluster;
+  if (cluster.host_copy() == Bandwidth{} || cluster.host().bandwidth == Bandwidth{}) return;
+  if (dice.below(3) == 0) return;
+  constexpr std::array all{OffloadParts::none,
+                           OffloadParts::optimizer,
+                           OffloadParts::activations,
+                           OffloadParts::optimizer_and_activations,
+                           OffloadParts::optimizer_and_parameters,
+                           OffloadParts::all};
+  Layout& layout = asked.workload.layout;
+  offload(dice.pick(all), layout);
+  if (layout.offloads()) {
+    if (dice.coin() && !layout.offloads_parameters()) layout.offload_fraction = 0.3;
+    layout.offload_overlap = dice.coin();
+    layout.offload_delay = dice.below(4) == 0 && layout.offload_fraction == 1;
+    if (cluster.host().disk_read > Bandwidth{} && dice.below(4) == 0)
+      layout.offload_optimizer = OffloadTarget::nvme;
+  }
+  if (layout.offloads_activations()) {
+    layout.offload_layers = dice.below(3);
+    if (dice.below(3) == 0)
+      layout.offload_modules = {OffloadModule::qkv_linear, OffloadModule::attn_proj};
+  }
+  if (dice.coin()) asked.space.offload = some(dice, all);
+}
+
 SearchSpecification random_search(Dice& dice, Scenario scenario) {
   SearchSpecification asked{std::move(scenario)};
   asked.workload.path = "random.yaml";
@@ -64,6 +114,9 @@ SearchSpecification random_search(Dice& dice, Scenario scenario) {
   asked.wave = 1 + dice.below(20);
   asked.front_slowdown = dice.coin() ? 0.02 : 0.5;
   draw_eight_bits(dice, asked.workload);
+  draw_formats(dice, asked.workload);
+  draw_exchange(dice, asked.workload);
+  draw_offload(dice, asked);
   return asked;
 }
 
@@ -129,20 +182,28 @@ TEST_CASE("pruned and exhaustive searches of random spaces agree", "[laws]") {
   for_random_searches(21, [&](const auto& asked) {
     const Outcome all = outcome_of(asked(), false);
     const Outcome pruned = outcome_of(asked(), true);
-    REQUIRE(all.counts.simulated + all.counts.too_large == all.counts.legal);
+    REQUIRE(all.counts.simulated + all.counts.too_large + all.counts.too_large_for_host ==
+            all.counts.legal);
     REQUIRE(pruned == all);
     spared += all.counts.simulated - pruned.counts.simulated;
   });
   CHECK(spared > 0);
 }
 
+struct MostMemory {
+  Bytes device{}, host{};
+};
+
 // memory_of() is over all stages: an evaluation looks no further than the first one that needs too
 // much.
-Bytes memory_of(const SearchSpecification& asked, const Candidates& listed, std::uint32_t index) {
+MostMemory memory_of(const SearchSpecification& asked, const Candidates& listed,
+                     std::uint32_t index) {
   const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, index));
-  Bytes most{};
-  for (const StageMemory& stage : stage_memory(plan, cluster_of(asked, listed, index)))
-    most = std::max(most, stage.total);
+  MostMemory most;
+  for (const StageMemory& stage : stage_memory(plan, cluster_of(asked, listed, index))) {
+    most.device = std::max(most.device, stage.total);
+    most.host = std::max(most.host, stage.host.memory);
+  }
   return most;
 }
 
@@ -158,7 +219,9 @@ void check_bounds(const SearchSpecification& asked, Take take) {
     const Evaluation exact = evaluate(asked, listed, i);
     INFO(describe(layout_of(asked, listed, i)));
     REQUIRE(exact.least_memory <= exact.memory);
-    REQUIRE(coarse[i].memory <= memory_of(asked, listed, i));
+    const MostMemory memory = memory_of(asked, listed, i);
+    REQUIRE(coarse[i].memory <= memory.device);
+    REQUIRE(coarse[i].host <= memory.host);
     if (!exact.fits) continue;
     REQUIRE(coarse[i].step_time <= exact.step_time);
     REQUIRE(bounds.fine(i).step_time <= exact.step_time);
@@ -201,6 +264,34 @@ TEST_CASE("nor a mixture whose experts run beside the reduction of gradients", "
                  [&](const Evaluation&) { ++checked; });
   }
   CHECK(checked > 100);
+}
+
+// A billion parameters on eight GPUs, of a node whose host has room for some of the layouts.
+TEST_CASE("nor a layout whose optimizer lies on a host with too little memory", "[laws]") {
+  const std::string text = fmt::format(
+      "model: {{name: dense, source: none, transformer: {{layers: 8, hidden: 2048, heads: 16, "
+      "feed_forward: 8192, vocabulary: 32000, max_sequence: 2048, norm: rms, activation: swiglu, "
+      "positions: rotary, biases: none}}}}\n"
+      "cluster: {{path: {}/topologies/dgx-h100.yaml, nodes: 1, change: {{host: {{memory: 20 "
+      "GB}}}}}}\n"
+      "layout: {{sequence_length: 2048, global_batch: 16}}\n"
+      "search: {{offload: [none, optimizer, optimizer+activations, optimizer+parameters], "
+      "micro_batch: 1, schedule: 1f1b, placement: tp-cp-dp-pp, memory_margin: 0}}\n",
+      source_dir());
+  const auto asked = [&] {
+    return load_search(ScenarioSources::of_text(text, source_dir() + "/dense.yaml"));
+  };
+  const Outcome pruned = outcome_of(asked(), true), all = outcome_of(asked(), false);
+  REQUIRE(pruned == all);
+  CHECK(pruned.counts.too_large_for_host > 0);
+  CHECK(pruned.counts.too_large_for_host <= all.counts.too_large_for_host);
+  int on_host = 0;
+  const SearchSpecification specification = asked();
+  const Candidates listed = list_candidates(specification);
+  check_bounds(specification, [&](const Evaluation& exact) {
+    if (layout_of(specification, listed, exact.index).uses_host()) ++on_host;
+  });
+  CHECK(on_host > 0);
 }
 
 TEST_CASE("one thread and two find the same in a random space, with the same counts", "[laws]") {

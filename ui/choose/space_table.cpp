@@ -179,6 +179,10 @@ std::vector<SpaceRow> make_rows() {
       word_row<sim::ContextExchange, &S::context_exchange, &L::context_exchange>(
           "context_exchange", "context exchange",
           "How context ranks see each other's keys and values.", true, tokens),
+      {"offload", "offload", "What lies on the host instead of the device.", true,
+       all_words<sim::OffloadParts>(), words_in<&S::offload>, clear<&S::offload>,
+       [](const L& layout, int) { return std::string{sim::word(sim::offload_parts(layout))}; },
+       always},
       {"placement",
        "placement",
        "Order of ranks, fastest first.",

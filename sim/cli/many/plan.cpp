@@ -225,6 +225,9 @@ Command plan_command() {
             {.name = "--fewest-gpus",
              .into = &wish.only_fewest,
              .help = "the fewest GPUs that fit, and no more"},
+            {.name = "--offload",
+             .into = &wish.offload,
+             .help = "look at layouts with optimizer, parameters or activations on the host, too"},
             set_option(request->changes, " of the job"),
             {.name = "--framework",
              .into = [changes = &request->changes](

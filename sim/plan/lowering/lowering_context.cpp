@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/plan/lowering/gradients_leave.hpp"
+
 namespace sim::lowering {
-namespace {
 
 // Where parameters lie on the host. With the optimizer alone DeepSpeed's stages 2 and 3 do so
 // (runtime/zero/stage_1_and_2.py, copy_gradients_to_cpu; stage3.py, partition_grads); where ranks
@@ -17,6 +18,8 @@ bool gradients_leave(const Layout& layout, const Execution& runs) {
          layout.pipeline_parallel == 1 && layout.tensor_parallel == 1 &&
          layout.compression == GradientCompression::none;
 }
+
+namespace {
 
 // A copy shared by one rank is not sharded at all, unless its gradients leave.
 DataSharing data_sharing(const ShardedModel& model) {

@@ -18,7 +18,8 @@ namespace {
 // Not the first one of a model without input block: it has no gradient to hand on.
 struct ShortModel {
   Model model;
-  std::vector<std::uint32_t> stands_for;  // by layer of the whole model
+  std::vector<std::uint32_t> stands_for;            // by layer of the whole model
+  int first_bf16_layers = 0, last_bf16_layers = 0;  // of those that are left
 };
 
 ShortModel shorten(const Model& whole, const Layout& layout) {
@@ -34,8 +35,12 @@ ShortModel shorten(const Model& whole, const Layout& layout) {
     const std::size_t length = std::min(end - i, kept);
     const auto first = static_cast<std::uint32_t>(made.model.layers.size());
     made.stands_for.insert(made.stands_for.end(), end - i, first + (length > 1 ? 1 : 0));
-    for (std::size_t k = 0; k < length; ++k)
+    for (std::size_t k = 0; k < length; ++k) {
       made.model.layers.push_back(whole.layers[i + k]);
+      const auto layer = static_cast<std::int64_t>(i + k);
+      if (layer < layout.first_bf16_layers) ++made.first_bf16_layers;
+      if (layer >= std::ssize(alike) - layout.last_bf16_layers) ++made.last_bf16_layers;
+    }
     i = end;
   }
   return made;
@@ -246,6 +251,15 @@ class Reader {
     costs.backward_tail = path.last_kernel - end_of_input_gradient(run, path);
   }
 
+  // Copies of the second micro-batch to the host.
+  bool sends(std::uint32_t op) const {
+    return program_.action[op] == Action::activations_to_host && program_.label[op].microbatch == 1;
+  }
+  void read_copy(std::uint32_t op, BlockCosts& costs) const {
+    costs.sent += program_.kernels[program_.work[op]].bytes.count();
+    costs.sending += kernels_[program_.work[op]].time;
+  }
+
  private:
   // The first micro-batch may have no gradients to add to, so these kernels are left out.
   static bool may_be_missing(Action action) { return action == Action::add_weight_gradient; }
@@ -308,6 +322,10 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
   whole.layers_per_chunk = {static_cast<int>(model.layers.size())};
   const ShortModel shorter = shorten(model, whole);
   whole.layers_per_chunk = {static_cast<int>(shorter.model.layers.size())};
+  whole.first_bf16_layers = shorter.first_bf16_layers;
+  whole.last_bf16_layers = shorter.last_bf16_layers;
+  // Which layers of a chunk keep theirs follows from their place in it (stage_costs).
+  if (layout.offloads_activations()) whole.offload_layers = whole.layers_per_chunk.front();
   const Plan plan = make_plan(shorter.model, whole);
   const Program& program = plan.programs.front();
   ModelCosts costs;
@@ -320,6 +338,9 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
   const Reader reader{program, pricing};
   for (const PassRun& run : second_micro_batch(program, layout))
     reader.read(run, costs_of(run.place, run.layer));
+  for (std::uint32_t op = 0; layout.offloads_activations() && op < program.size(); ++op)
+    if (reader.sends(op))
+      reader.read_copy(op, costs_of(BlockPlace::layer, program.label[op].layer));
   for (const Site& site : program.sites) {
     BlockCosts& block = costs_of(site.place, site.layer);
     (site.tied                      ? block.shared

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
-#include "sim/layout/optimizer_states.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/placement.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -30,6 +29,16 @@ void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
   chunk.held_for_weights += costs.weight_freed;
   chunk.parameters += costs.parameters;
   chunk.expert_parameters += costs.expert_parameters;
+}
+
+// Takes from a chunk what its layer at `index` of `layers` has on the host between its passes. What
+// the first one sends may be more, with the input that came, or less, where another block holds it.
+void send_layer(const Layout& layout, int index, int layers, const BlockCosts& costs,
+                ChunkCosts& chunk) {
+  if (!layout.offloads_activations()) return;
+  if (index >= (layout.offload_layers > 0 ? layout.offload_layers : layers - 1)) return;
+  chunk.held -= costs.sent;
+  if (index > 0) chunk.sending += costs.sending;
 }
 
 // Backward from the last block on: what is alive beside what the forward passes left behind.
@@ -64,15 +73,16 @@ std::vector<ChunkCosts> chunk_costs(const Layout& layout, const ModelCosts& plai
     const bool first = c == 0, last = c + 1 == split.size();
     blocks.clear();
     if (first) blocks.push_back({&plain.input});
+    ChunkCosts& chunk = chunks[c];
     for (int i = 0; i < split[c]; ++i, ++layer) {
       const bool again = layout.recomputes_layer(i);
       blocks.push_back({&(again ? checkpointed : plain).layer(layer), again});
+      send_layer(layout, i, split[c], *blocks.back().costs, chunk);
     }
     if (last) blocks.push_back({&plain.output});
-    ChunkCosts& chunk = chunks[c];
     for (const ChunkBlock& block : blocks)
       add_block(block, chunk);
-    if (!first) chunk.held += plain.boundary;
+    if (!first && !layout.offloads_activations()) chunk.held += plain.boundary;
     if (!last) chunk.held -= plain.largest_boundary;
     chunk.held = std::max<std::int64_t>(0, chunk.held);
     chunk.held_for_weights = std::min(chunk.held, chunk.held_for_weights);
@@ -167,34 +177,6 @@ std::vector<ActivationBytes> activation_bytes(const Layout& layout,
   for (const std::vector<Slot>& order : schedule_of(begin_of(layout)))
     bytes.push_back(bytes_in_order(order, Placement{layout}, chunks, stage++));
   return bytes;
-}
-
-bool gathers_weights(const Layout& layout, std::int64_t expert_parameters) {
-  const bool of_experts = expert_parameters == 0 || layout.expert_shards() > 1;
-  return layout.zero_stage == 3 && layout.shard_ranks() > 1 && of_experts;
-}
-
-std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters,
-                             std::int64_t expert_parameters) {
-  const std::int64_t weight = bytes_of(weights_of(layout));
-  const std::int64_t gradient = bytes_of(layout.gradient_dtype);
-  // A bound: of moments in blocks whole bytes of each, without the scales.
-  const std::int64_t moments = layout.state_format == StateFormat::plain
-                                   ? layout.moment_bytes()
-                                   : moment_bytes(layout, least_in_blocks) / least_in_blocks;
-  const std::int64_t optimizer = layout.master_bytes() + moments;
-  const std::int64_t shards = layout.shard_ranks();
-  const std::int64_t expert_shards = expert_parameters > 0 ? layout.expert_shards() : 1;
-  const bool shares =
-      shards > 1 || (expert_parameters > 0 && std::max(1, layout.expert_replicas()) > 1);
-  const int zero = shares ? layout.zero_stage : 0;
-  std::int64_t whole = 0;  // bytes per element that every rank holds
-  if (zero < 3) whole += weight;
-  if (zero < 2) whole += gradient;
-  if (zero < 1) whole += optimizer;
-  const std::int64_t shared = weight + gradient + optimizer - whole;
-  return (parameters + expert_parameters) * whole +
-         (parameters / shards + expert_parameters / expert_shards) * shared;
 }
 
 std::int64_t least_step(const Layout& layout, std::span<const ChunkCosts> chunks) {

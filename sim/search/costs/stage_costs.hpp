@@ -18,6 +18,7 @@ struct ChunkCosts {
   std::int64_t weight = 0;          // where the backward pass is split
   std::int64_t kernels = 0, persistent = 0;  // of all passes (BlockCosts)
   std::int64_t launches = 0, parts = 0;      // of all passes (BlockCosts)
+  std::int64_t sending = 0;                  // of activations to the host, one way
   std::int64_t held = 0;                     // bytes kept from forward to backward pass
   std::int64_t held_for_weights = 0;         // of these, from there to the weight gradients
   std::int64_t most_in_backward = 0;         // beside what is held
@@ -36,13 +37,6 @@ struct ActivationBytes {
 };
 std::vector<ActivationBytes> activation_bytes(const Layout& layout,
                                               std::span<const ChunkCosts> chunks);
-
-// Whether ZeRO-3 shares all weights of a stage, so that those of a block are gathered.
-bool gathers_weights(const Layout& layout, std::int64_t expert_parameters);
-
-// Persistent bytes of so many elements under a sharding.
-std::int64_t parameter_bytes(const Layout& layout, std::int64_t parameters,
-                             std::int64_t expert_parameters);
 
 // least_step() is a lower bound on a step, from the first forward pass on: what any schedule of
 // these passes takes that keeps a stage's order, without messages.

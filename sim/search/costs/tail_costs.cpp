@@ -1,6 +1,7 @@
 #include "sim/search/costs/tail_costs.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "sim/plan/lowering/stage_lowering.hpp"
 #include "sim/search/walk.hpp"
@@ -53,6 +54,16 @@ DataStream data_stream(const Program& program, const OpTimes& times) {
   return sum;
 }
 
+// What each stream of the host takes for so many micro-batches.
+std::array<std::int64_t, 3> host_streams(const Program& program, const OpTimes& times) {
+  constexpr std::array streams{Stream::host_copy, Stream::host_compute, Stream::host_load};
+  std::array<std::int64_t, 3> sums{};
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      if (program.stream[op] == streams[i]) sums[i] += times(op);
+  return sums;
+}
+
 // add_epilogue() adds what is behind the last kernel of the last pass.
 void add_epilogue(const Program& program, const OpTimes& times, TailCosts& costs) {
   std::uint32_t first = program.size() > 0 ? static_cast<std::uint32_t>(program.size()) : 0;
@@ -87,13 +98,21 @@ TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int 
   const DataStream all = data_stream(program, times);
   const std::int64_t some = sharded.layout.micro_batches();
   const std::int64_t many = more.layout.micro_batches();
+  const std::array<std::int64_t, 3> host = host_streams(program, times);
+  for (std::size_t i = 0; i < host.size(); ++i)
+    costs.host[i].fixed = host[i];
   if (many > some) {
     const Program longer =
         lowering::StageLowering{more, pipeline_order(more.layout), stage}.lower();
     const DataStream more_of_it = data_stream(longer, OpTimes{longer, pricing});
     costs.data_each = (more_of_it.time - all.time) / (many - some);
     costs.held_each = (more_of_it.held - all.held) / (many - some);
+    const std::array<std::int64_t, 3> longer_host = host_streams(longer, OpTimes{longer, pricing});
+    for (std::size_t i = 0; i < host.size(); ++i)
+      costs.host[i].each = (longer_host[i] - host[i]) / (many - some);
   }
+  for (StreamTime& stream : costs.host)
+    stream.fixed -= stream.each * some;
   costs.data_fixed = all.time - costs.data_each * some;
   costs.held_fixed = all.held - costs.held_each * some;
   const Layout& layout = sharded.layout;

@@ -144,6 +144,30 @@ TEST_CASE("capacity: the fewest GPUs that fit, without a run") {
   CHECK_THAT(none.closest, contains_text("nothing fits on up to 8 GPUs"));
 }
 
+TEST_CASE("capacity: with --offload fewer GPUs do, and the answer says what is on the host") {
+  CapacityWish wish = small_wish();
+  wish.workload.model = "llama-3.1-8b";
+  wish.tokens.reset();
+  wish.only_fewest = true;
+  const int without = plan_capacity(wish).points.at(0).gpus;
+  wish.offload = true;
+  const CapacityPlan plan = plan_capacity(wish);
+  REQUIRE(plan.answers.size() == 1);
+  const CapacityPoint& fewest = plan.points[plan.answers[0].point];
+  CHECK(fewest.gpus < without);
+  CHECK_THAT(fewest.offloaded(), contains_text("offload.optimizer"));
+  CHECK_THAT(capacity_table(plan), contains_text("with offload.optimizer"));
+  CHECK_THAT(plan.answers[0].binds, contains_text(std::to_string(without) + " GPUs"));
+  CHECK(plan.points.back().gpus == without);
+  CHECK(plan.points.back().offloaded().empty());
+
+  wish.workload.overrides.emplace_back("cluster.change={host: {memory: 1 GB}}");
+  wish.most_gpus = 1;
+  const CapacityPlan none = plan_capacity(wish);
+  CHECK_FALSE(none.is_yes());
+  CHECK_THAT(none.closest, contains_text("GiB of a node's host at least"));
+}
+
 TEST_CASE("capacity: forms of a plan have all points, and JSON is JSON") {
   const CapacityPlan plan = plan_capacity(small_wish());
   const auto json = nlohmann::json::parse(capacity_json(plan));

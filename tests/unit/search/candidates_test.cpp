@@ -243,3 +243,54 @@ TEST_CASE("cut products keep tensor ranks on a node, whatever the order of ranks
   CHECK(tensor.contains({4, false}));  // two replicas between
   CHECK(listed.refused[static_cast<std::size_t>(Refusal::nodes)] > 0);
 }
+
+TEST_CASE("what lies on the host is a dimension, with all keys of what is not there gone",
+          "[search]") {
+  const SearchSpecification asked = small_search(
+      "offload: [none, optimizer, activations, optimizer+parameters], placement: tp-cp-dp-pp",
+      "global_batch: 16, offload: {optimizer: cpu, fraction: 0.5, activations: cpu, layers: 2}");
+  const Candidates listed = list_candidates(asked);
+  std::map<OffloadParts, int> found;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    REQUIRE(layout_problems(layout, asked.workload.model).empty());
+    ++found[offload_parts(layout)];
+    REQUIRE(layout.offload_fraction == (layout.offloads() ? 0.5 : 1));
+    REQUIRE(layout.offload_layers == (layout.offloads_activations() ? 2 : 0));
+  }
+  CHECK(found[OffloadParts::none] > found[OffloadParts::activations]);  // no split backward pass
+  CHECK(found[OffloadParts::none] == found[OffloadParts::optimizer]);
+  CHECK(found[OffloadParts::activations] > 0);
+  // The host updates parameters that lie there as a whole: not with a fraction.
+  CHECK(found[OffloadParts::optimizer_and_parameters] == 0);
+  CHECK(listed.refused[static_cast<std::size_t>(Refusal::offload)] > 0);
+}
+
+TEST_CASE("parameters on the host are ZeRO-3's, also of one rank", "[search]") {
+  const SearchSpecification asked =
+      small_search("gpus: [1, 2], offload: optimizer+parameters", "global_batch: 16");
+  const Candidates listed = list_candidates(asked);
+  REQUIRE_FALSE(listed.all.empty());
+  std::set<int> gpus;
+  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+    const Layout layout = layout_of(asked, listed, i);
+    REQUIRE(layout_problems(layout, asked.workload.model).empty());
+    REQUIRE(layout.zero_stage == 3);
+    REQUIRE(layout.pipeline_parallel == 1);
+    gpus.insert(layout.world_size());
+  }
+  CHECK(gpus == std::set<int>{1, 2});
+}
+
+TEST_CASE("a key without a bound is refused with the reason", "[search]") {
+  for (const auto& [layout, reason] :
+       {std::pair{"compression: {gradients: top_k}", "between replicas"},
+        std::pair{"lora: {rank: 8}", "frozen parameters"}}) {
+    try {
+      small_search("top: 1", std::string{"global_batch: 16, "} + layout);
+      FAIL("no error");
+    } catch (const InputError& error) {
+      CHECK_THAT(std::string{error.what()}, contains_text(reason));
+    }
+  }
+}
