@@ -50,8 +50,8 @@ SearchShelf::~SearchShelf() {
     entry->thread.request_stop();
 }
 
-void SearchShelf::work(Entry& entry, ScenarioSources sources) const {
-  const Deadline deadline{entry.thread.get_stop_token(), longest_};
+void SearchShelf::work(Entry& entry, ScenarioSources sources, std::stop_token stop) const {
+  const Deadline deadline{std::move(stop), longest_};
   const auto ends = [&](ShelfState state, const std::string& error) {
     const std::lock_guard lock{entry.mutex};
     entry.state = state;
@@ -81,17 +81,19 @@ void SearchShelf::work(Entry& entry, ScenarioSources sources) const {
   }
 }
 
+// Its lock is free again before the entry may be dropped.
+bool SearchShelf::is_running(const Entry& entry) {
+  const std::lock_guard lock{entry.mutex};
+  return entry.state == ShelfState::running;
+}
+
 bool SearchShelf::make_room() {
   std::size_t running = 0;
-  for (const auto& [id, entry] : entries_) {
-    const std::lock_guard lock{entry->mutex};
-    running += entry->state == ShelfState::running ? 1 : 0;
-  }
+  for (const auto& [id, entry] : entries_)
+    running += is_running(*entry) ? 1 : 0;
   if (running >= most_running_) return false;
-  for (auto at = entries_.begin(); entries_.size() >= most_kept_ && at != entries_.end();) {
-    const std::lock_guard lock{at->second->mutex};
-    at = at->second->state == ShelfState::running ? std::next(at) : entries_.erase(at);
-  }
+  for (auto at = entries_.begin(); entries_.size() >= most_kept_ && at != entries_.end();)
+    at = is_running(*at->second) ? std::next(at) : entries_.erase(at);
   return true;
 }
 
@@ -102,8 +104,11 @@ WebAnswer SearchShelf::start(ScenarioSources sources) {
   const auto entry = std::make_shared<Entry>();
   entry->id = ++last_;
   entries_[entry->id] = entry;
-  entry->thread = std::jthread{[this, &of = *entry, job = std::move(sources)](
-                                   const std::stop_token&) mutable { work(of, std::move(job)); }};
+  // Its token is the argument: `entry->thread` may be assigned after it has begun.
+  entry->thread =
+      std::jthread{[this, &of = *entry, job = std::move(sources)](std::stop_token stop) mutable {
+        work(of, std::move(job), std::move(stop));
+      }};
   return {.status = 202, .body = fmt::format("{{\"id\": \"{}\"}}\n", entry->id)};
 }
 

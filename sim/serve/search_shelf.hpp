@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -31,8 +32,9 @@ class SearchShelf {
 
  private:
   struct Entry;
-  void work(Entry& entry, ScenarioSources sources) const;
+  void work(Entry& entry, ScenarioSources sources, std::stop_token stop) const;
   std::shared_ptr<Entry> find(const std::string& id) const;
+  static bool is_running(const Entry& entry);
   bool make_room();  // false: none
 
   const std::size_t most_running_, most_kept_;

@@ -244,7 +244,11 @@ class HangFinder {
 
 bool is_recorder_dump(std::string_view head) {
   const auto has = [&](std::string_view word) { return head.find(word) != std::string_view::npos; };
-  return has("\"profiling_name\"") && (has("\"collective_seq_id\"") || has("\"pg_config\""));
+  // A rank that hangs before its first collective has no entries.
+  const bool is_json = has("\"pg_config\"")
+                           ? has("\"entries\"") || has("\"profiling_name\"")
+                           : has("\"profiling_name\"") && has("\"collective_seq_id\"");
+  return is_pickle(head) || (is_json && !has("\"traceEvents\""));
 }
 
 HangReport find_hangs(const std::vector<std::string>& paths) {

@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t most_rank = 1 << 24;
 
-bool is_pickle(std::string_view head) {
-  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
-}
-
 std::vector<RankId> ranks_of_text(std::string_view text) {
   std::vector<RankId> ranks;
   for (const std::int64_t rank : ranks_in(text))
@@ -226,6 +222,10 @@ class DumpReader {
 };
 
 }  // namespace
+
+bool is_pickle(std::string_view head) {
+  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
 
 Dump read_dump(ByteSource& source) {
   return DumpReader{source}.read();

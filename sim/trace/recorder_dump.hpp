@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/config/byte_source.hpp"
@@ -30,6 +31,7 @@ struct Dump {
   std::vector<DumpedCall> calls;  // in the order of the file
 };
 
+bool is_pickle(std::string_view head);
 // Throws InputError: a pickle, or no dump.
 Dump read_dump(ByteSource& source);
 

@@ -115,7 +115,8 @@ class EventReader {
     if (!event_.at) scan_.fail(fmt::format("a time of more than {} us", largest_number));
   }
   void duration() {
-    if (scan_.peek() != StreamedJson::Kind::number) return scan_.skip();
+    if (scan_.peek() != StreamedJson::Kind::number)
+      scan_.fail("dur is no number; expected microseconds");
     const std::string_view number = scan_.number();
     const std::optional<TraceTime> time = trace_time(number);
     if (!time) scan_.fail(fmt::format("a time of more than {} us", largest_number));

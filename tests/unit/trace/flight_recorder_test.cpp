@@ -122,6 +122,12 @@ TEST_CASE("a message that is not over is told", "[trace]") {
   CHECK(report.findings[0].ranks == std::vector<RankId>{{1}});
 }
 
+TEST_CASE("a dump is told by its head, whether it is a pickle or has no calls", "[trace]") {
+  CHECK(is_recorder_dump("\x80\x02}q"));
+  CHECK(is_recorder_dump(R"({"version":"2.4","pg_config":{},"entries":[]})"));
+  CHECK_FALSE(is_recorder_dump(R"({"distributedInfo":{"pg_config":[]},"traceEvents":[]})"));
+}
+
 TEST_CASE("what is no dump is refused; a pickle with how to convert it", "[trace]") {
   CHECK(problem_of("a_rank_0", "\x80\x05\x95").find("is a pickle") == 0);
   CHECK(problem_of("a_rank_0", "{\"version\":\"2.3\"}") ==

@@ -197,6 +197,8 @@ TEST_CASE("what is odd is said: clocks, negative durations, spans far away", "[t
   CHECK(has_note(run, "1 of 2 kernels and copies have no call"));
   CHECK(problem_of(trace_of(device_event("k", 4, -2, R"("correlation":1)")))
             .find("'k' takes -2 us") != std::string::npos);
+  CHECK(problem_of(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":NaN}]})")
+            .find("dur is no number; expected microseconds") != std::string::npos);
 }
 
 TEST_CASE("a trace that is cut off says how far it was read", "[trace]") {
