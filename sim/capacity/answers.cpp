@@ -111,9 +111,17 @@ std::string closest_text(const CapacityPlan& plan) {
                        ? "; raise --max-gpus"
                        : "; raise --max-gpus, or look at offloaded layouts (--offload)");
   }
-  const std::size_t best = least(
-      plan, [](const CapacityPoint&) { return true; },
-      [](const CapacityPoint& point) { return -point.chance; });
+  const auto has_margin = [](const CapacityPoint& point) { return point.leaves_margin; };
+  if (std::ranges::none_of(plan.points, has_margin)) {
+    const CapacityPoint& last = plan.points.back();
+    return fmt::format(
+        "no layout leaves the memory margin on up to {} GPUs; closest: {} x {}: {:.1f} of {:.1f} "
+        "GiB; raise --max-gpus, or set layout.offload",
+        grouped(wish.most_gpus), last.gpus, last.cluster, last.best.evaluation.memory.gib(),
+        last.capacity.gib());
+  }
+  const std::size_t best =
+      least(plan, has_margin, [](const CapacityPoint& point) { return -point.chance; });
   const CapacityPoint& point = plan.points[best];
   std::string text = fmt::format(
       "no number of GPUs keeps the wish with {:.0f} %; closest: {} x {}, {} days{}, "

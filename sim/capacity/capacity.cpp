@@ -84,7 +84,7 @@ class Looking {
           const std::function<void(const std::string&)>& looked)
       : plan_{plan}, control_{control}, looked_{looked} {}
 
-  // The best layout on some GPUs; false: none fits.
+  // The best layout on some GPUs; false: none leaves the memory margin.
   bool look(const std::string& cluster, int gpus) {
     const ScenarioSources sources = sources_on(plan_.wish, cluster, gpus);
     Search search{load_search(sources), {}, control_};
@@ -109,7 +109,7 @@ class Looking {
     tell(fmt::format("{} x {}: {}, {}", gpus, cluster, precise(point.best.evaluation.step_time),
                      point.layout));
     plan_.points.push_back(std::move(point));
-    return true;
+    return plan_.points.back().leaves_margin;
   }
 
  private:

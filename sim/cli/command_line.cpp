@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "sim/cli/outputs.hpp"
@@ -55,10 +56,29 @@ struct Checker {
 
   void operator()(std::monostate) const {}
   void operator()(CountFrom range) const { option.check(CLI::Range(range.least, range.most)); }
-  void operator()(NumberFrom range) const { option.check(CLI::Range(range.least, range.most)); }
-  void operator()(Positive) const { option.check(CLI::PositiveNumber); }
-  void operator()(NonNegative) const { option.check(CLI::NonNegativeNumber); }
+  void operator()(NumberFrom range) const {
+    check([range](double number) { return number >= range.least && number <= range.most; },
+          fmt::format("{} to {}", range.least, range.most));
+  }
+  void operator()(Positive) const {
+    check([](double number) { return number > 0 && std::isfinite(number); }, "numbers above 0");
+  }
+  void operator()(NonNegative) const {
+    check([](double number) { return number >= 0 && std::isfinite(number); },
+          "0 and numbers above it");
+  }
   void operator()(const OneOf& words) const { option.check(CLI::IsMember(words)); }
+
+ private:
+  // CLI::Range takes "nan" for a number within it.
+  template <class Test>
+  void check(Test is_allowed, const std::string& allowed) const {
+    option.check([is_allowed, allowed](const std::string& text) {
+      double number = 0;
+      if (CLI::detail::lexical_cast(text, number) && is_allowed(number)) return std::string{};
+      return fmt::format("'{}' is out of range; allowed: {}", text, allowed);
+    });
+  }
 };
 
 void add_option(CLI::App& app, const Option& option) {

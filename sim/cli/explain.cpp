@@ -58,7 +58,9 @@ ExitCode explain_hang(const ExplainRequest& request) {
 ExitCode explain_step_log(const ExplainRequest& request) {
   if (request.traces.size() > 1 || !request.infer.file.empty() || !request.anchor.empty() ||
       request.fail_above >= 0 || request.output != OutputFormat::table)
-    throw WrongUse{"a log of steps has no kernels: give it alone, or with --scenario FILE"};
+    throw WrongUse{
+        "a log of steps has their times alone: give one log, and --scenario FILE beside it; "
+        "not -o, --write-scenario, --anchor-to or --fail-above"};
   std::optional<Scenario> scenario;
   if (!request.scenario.empty()) scenario = load_scenario(request.scenario, request.overrides);
   print_result(step_log_text(request.traces.front(), scenario ? &*scenario : nullptr));

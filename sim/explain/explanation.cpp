@@ -22,6 +22,14 @@ void check_has_kernels(const TracedRun& run) {
                      "the trace has no rank"};
 }
 
+void check_has_time(const TracedRun& run, const RunSteps& steps) {
+  for (const RankSteps& rank : steps.ranks)
+    for (const StepWindow& window : rank.windows)
+      if (window.time() > Duration{}) return;
+  throw InputError{SourcePosition{run.ranks.front().source, 0, 0},
+                   "its kernels take no time: is this the whole trace?"};
+}
+
 CountedSteps counted_steps(const TracedRun& run, const RunSteps& steps,
                            const std::vector<RankStep>& list) {
   CountedSteps counted(run.ranks.size(), std::vector<bool>(steps.count(), true));
@@ -105,6 +113,7 @@ double MeanParts::idle() const {
 Explanation explain(const TracedRun& run, const Record* forecast, const Device* device) {
   check_has_kernels(run);
   const RunSteps steps = find_steps(run);
+  check_has_time(run, steps);
   const Arrivals arrivals = find_arrivals(run, steps);
   Explanation made;
   made.maker = run.maker;

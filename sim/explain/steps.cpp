@@ -148,15 +148,35 @@ RankSteps by_bounds(const RunRank& rank, const std::vector<TimePoint>& bounds, s
   return steps;
 }
 
+// Takes the names of steps that have no length on a rank, as where its clock ran backwards.
+std::size_t drop_empty(const std::vector<RankSteps>& ranks, std::vector<std::string>& names) {
+  std::size_t dropped = 0;
+  for (const RankSteps& rank : ranks)
+    for (const StepWindow& window : rank.windows)
+      if (window.end <= window.begin) dropped += std::erase(names, window.name);
+  return dropped;
+}
+
 bool find_by_marks(const TracedRun& run, RunSteps& steps) {
-  const std::vector<std::string> names = common_marks(run);
-  if (names.empty()) return false;
+  std::vector<std::string> names = common_marks(run);
+  const std::size_t marked = names.size();
+  do {
+    steps.ranks.clear();
+    for (const RunRank& rank : run.ranks)
+      steps.ranks.push_back(by_marks(rank, names));
+  } while (drop_empty(steps.ranks, names) > 0);
+  if (names.size() < marked)
+    steps.notes.push_back(fmt::format("{} of {} marked steps have no length: they were left out",
+                                      marked - names.size(), marked));
+  if (names.empty()) {
+    steps.ranks.clear();
+    return false;
+  }
   steps.by = StepsBy::marks;
   for (const RunRank& rank : run.ranks) {
-    steps.ranks.push_back(by_marks(rank, names));
-    if (rank.steps.size() > names.size())
+    if (rank.steps.size() > marked)
       steps.notes.push_back(fmt::format("rank {}: {} of {} marked steps are not in all traces",
-                                        rank.rank.value, rank.steps.size() - names.size(),
+                                        rank.rank.value, rank.steps.size() - marked,
                                         rank.steps.size()));
   }
   return true;

@@ -20,6 +20,14 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
+// Links and pictures are names of users that look like them: a link may be a script, and a picture
+// is fetched. Their text stays.
+void drop_links(std::string& html) {
+  for (const std::string_view tag : {"<a ", "</a>", "<img "})
+    for (std::size_t at = html.find(tag); at != std::string::npos; at = html.find(tag, at))
+      html.erase(at, html.find('>', at) + 1 - at);
+}
+
 }  // namespace
 
 std::string html_text(std::string_view text) {
@@ -57,6 +65,7 @@ std::string html_of_markdown(const std::string& markdown) {
   // The page has <h1>, its sections <h2>.
   for (const auto& [from, to] : std::array{std::pair{"h2>", "h4>"}, std::pair{"h1>", "h3>"}})
     replace_all(html, from, to);
+  drop_links(html);
   replace_all(html, "<table>", "<div class=\"frame\" tabindex=\"0\"><table>");
   replace_all(html, "</table>", "</table></div>");
   return html;

@@ -12,6 +12,7 @@
 #include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/config/shipped_only.hpp"
+#include "sim/config/text_check.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/followers.hpp"
@@ -381,6 +382,8 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   const std::string& path = sources.path();
   const Layered top = sources.top();
   const std::string name = top.text_or("name", std::filesystem::path{path}.stem().string());
+  if (top.has("name") && (find_bad_byte(name) || name.find('\n') != std::string::npos))
+    top.problem("name", "expected one line of text, without control characters");
   const ModelText model_text = read_model_text(top, path, name);
   ClusterText machine = read_cluster(top, path);
   top.require("layout");

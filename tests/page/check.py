@@ -162,6 +162,16 @@ class Pages(unittest.TestCase):
                                  True)
                 self.picture(browser, f"search-{width}")
 
+    def test_names_that_look_like_markup_are_text(self):
+        name = ("</script><script>document.title = 'ran'</script> [a](javascript:void) <img src=x> "
+                "![b](http://localhost:9/b.png)")
+        for arguments in (("simulate", SMALL), ("budget", SMALL, "--tokens", "1e9")):
+            with Browser() as browser:
+                browser.open(page_of(*arguments, "--set", "name=" + name))
+                self.assertEqual(browser.problems(), [])
+                self.assertNotEqual(browser.run("document.title"), "ran")
+                self.assertEqual(browser.run("document.querySelectorAll('img, a:not([href^=\"#\"])').length"), 0)
+
     def test_other_commands(self):
         for arguments in (("compare", SMALL, SMALL), ("memory", SMALL),
                           ("budget", "scenarios/llama-3.1-70b-512-h100.yaml", "--tokens", "1e12")):

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -70,7 +72,14 @@ void take_job(PlanRequest& request) {
 
 void take_prices(PlanRequest& request) {
   CapacityWish& wish = request.wish;
-  if (!request.prices.empty()) wish.prices = load_prices(request.prices);
+  if (!request.prices.empty()) {
+    wish.prices = load_prices(request.prices);
+    for (const std::string& cluster : request.clusters)
+      if (!wish.prices.gpu_hour.contains(cluster))
+        throw InputError{
+            {.file = request.prices},
+            fmt::format("gpu_hour has no price of '{}', which is among the clusters", cluster)};
+  }
   if (!request.money) return;
   if (wish.prices.gpu_hour.empty())
     throw WrongUse{"--budget needs the prices of GPU-hours: --prices FILE"};
@@ -126,7 +135,10 @@ ReadValue read_clusters(std::vector<std::string>& clusters) {
     for (std::size_t at = 0; at <= text.size();) {
       const std::size_t end = std::min(text.find(',', at), text.size());
       if (end == at) throw std::invalid_argument{"expected names with commas between them"};
-      clusters.push_back(text.substr(at, end - at));
+      const std::string name = text.substr(at, end - at);
+      if (std::ranges::find(clusters, name) != clusters.end())
+        throw std::invalid_argument{fmt::format("'{}' is named twice", name)};
+      clusters.push_back(name);
       at = end + 1;
     }
   };
@@ -138,7 +150,9 @@ ReadValue read_deadline(std::optional<Seconds>& deadline) {
     if (const auto* wrong = std::get_if<QuantityError>(&parsed))
       throw std::invalid_argument{wrong->problem};
     deadline = std::get<Seconds>(parsed);
-    if (!(deadline->count() > 0)) throw std::invalid_argument{"expected a time above 0, as 30d"};
+    if (!(deadline->count() > 0) || !std::isfinite(deadline->count()))
+      throw std::invalid_argument{
+          "expected a time above 0, as 30d; without a deadline leave it out"};
   };
 }
 

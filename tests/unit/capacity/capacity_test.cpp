@@ -168,6 +168,26 @@ TEST_CASE("capacity: with --offload fewer GPUs do, and the answer says what is o
   CHECK_THAT(none.closest, contains_text("GiB of a node's host at least"));
 }
 
+TEST_CASE("capacity: a number of GPUs without a memory margin is not the fewest that fit") {
+  CapacityWish wish = small_wish();
+  wish.workload.model = "qwen3-4b";
+  wish.workload.global_batch = 16;
+  wish.workload.sequence_length = 1024;
+  wish.workload.overrides = {"framework.name=deepspeed"};
+  wish.tokens.reset();
+  wish.only_fewest = true;
+  wish.most_gpus = 1;
+  const CapacityPlan one = plan_capacity(wish);
+  REQUIRE(one.points.size() == 1);
+  REQUIRE_FALSE(one.points[0].leaves_margin);
+  CHECK_FALSE(one.is_yes());
+  CHECK_THAT(one.closest, contains_text("no layout leaves the memory margin on up to 1 GPUs"));
+  wish.most_gpus = 8;
+  const CapacityPlan more = plan_capacity(wish);
+  REQUIRE(more.is_yes());
+  CHECK(more.points[more.answers[0].point].gpus > 1);
+}
+
 TEST_CASE("capacity: forms of a plan have all points, and JSON is JSON") {
   const CapacityPlan plan = plan_capacity(small_wish());
   const auto json = nlohmann::json::parse(capacity_json(plan));

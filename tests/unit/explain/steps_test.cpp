@@ -1,5 +1,7 @@
 #include "sim/explain/steps.hpp"
 
+#include "sim/base/input_error.hpp"
+#include "sim/explain/explanation.hpp"
 #include "tests/catch.hpp"
 #include "tests/unit/explain/run_maker.hpp"
 
@@ -44,6 +46,27 @@ TEST_CASE("steps that a rank lacks are left out and said") {
   CHECK(steps.ranks[0].windows[0].name == "ProfilerStep#1");
   CHECK(steps.ranks[0].step_of == std::vector<std::int32_t>{not_told, 0});
   CHECK(steps.notes.size() == 1);
+}
+
+TEST_CASE("marks without a length are no steps, and said") {
+  RunMaker make;
+  make.rank(0).step("ProfilerStep#0", 100, 100).step("ProfilerStep#1", 100, 200);
+  make.kernel("a", OpKind::gemm, 110, 50);
+  const RunSteps steps = find_steps(make.run());
+  REQUIRE(steps.count() == 1);
+  CHECK(steps.ranks[0].windows[0].name == "ProfilerStep#1");
+  CHECK(steps.notes ==
+        std::vector<std::string>{"1 of 2 marked steps have no length: they were left out"});
+
+  RunMaker none;
+  none.rank(0).step("ProfilerStep#0", 100, 100).kernel("a", OpKind::gemm, 110, 50);
+  CHECK(find_steps(none.run()).by == StepsBy::whole);
+}
+
+TEST_CASE("a trace that takes no time is refused") {
+  RunMaker make;
+  make.rank(0).kernel("a", OpKind::gemm, 110, 0);
+  CHECK_THROWS_AS(explain(make.run(), nullptr, nullptr), InputError);
 }
 
 TEST_CASE("without marks, steps are what recurs, and end behind the optimizer") {
