@@ -65,6 +65,7 @@ void add_run(const CapacityWish& wish, const ScenarioSources& sources, Scenario 
     point.chance = 0;
     return;
   }
+  point.helps = what_would_help(scenario, budget, *point.run);
   point.kwh = energy_kwh(*point.run, budget, rented.expected);
   const Costs rent = costs(*point.run, rented, budget.prices.gpu_hour);
   point.cost = rent.rent;

@@ -27,7 +27,8 @@ struct CapacityPoint {
   double chance = 1;                    // to keep the deadline and the money
   std::optional<double> cost{};         // mean rent, and what it is below with the confidence
   std::optional<double> cost_at_most{};
-  double kwh = 0;  // in the mean
+  double kwh = 0;             // in the mean
+  std::vector<Help> helps{};  // what would raise the goodput, best first
   // What lies on the host, as a key: "offload.optimizer"; empty: nothing.
   std::string offloaded() const;
   double days() const { return run ? run->rented.expected.count() / 86400 : 0; }

@@ -58,6 +58,15 @@ std::string answer_text(const CapacityPlan& plan, const CapacityPoint& point) {
   return text;
 }
 
+// "97.1 %; copies in the memory of a peer: 98.3 %, 98.8 % of the GPU-hours".
+std::string goodput_text(const CapacityPoint& point) {
+  std::string text = fmt::format("{:.1f} %", 100 * point.run->rented.expected_goodput());
+  if (point.helps.empty()) return text;
+  const Help& most = point.helps.front();
+  return text + fmt::format("; {}: {:.1f} %, {:.1f} % of the GPU-hours", most.what,
+                            100 * most.goodput, 100 * most.gpu_hours);
+}
+
 using CapacityRows = std::vector<std::vector<std::string>>;
 
 CapacityRows rows_of(const CapacityPlan& plan) {
@@ -101,6 +110,8 @@ std::string lines_of(const CapacityPlan& plan, const char* indent, const char* b
     text += fmt::format("{}layout: {}\n", deeper, point.layout);
     if (!point.runner_up.empty()) text += fmt::format("{}runner-up: {}\n", deeper, point.runner_up);
     if (!answer.binds.empty()) text += fmt::format("{}binds: {}\n", deeper, answer.binds);
+    if (point.run && point.run->rented.ends())
+      text += fmt::format("{}goodput: {}\n", deeper, goodput_text(point));
   }
   return text;
 }

@@ -123,9 +123,14 @@ std::vector<double> elastic_speeds(const Scenario& scenario, const ElasticRules&
   for (int nodes = 1; nodes <= rules.most_away; ++nodes) {
     const Layout layout = smaller(scenario, nodes, rules.batch);
     const auto refuse = [&](const std::string& why) {
-      throw InputError{SourcePosition{"budget", 0, 0},
-                       fmt::format("elastic.nodes: without {} node{} the job cannot go on: {}",
-                                   nodes, nodes == 1 ? "" : "s", why)};
+      throw InputError{
+          SourcePosition{"budget", 0, 0},
+          fmt::format("elastic.nodes: without {} node{} the job cannot go on: {}{}", nodes,
+                      nodes == 1 ? "" : "s", why,
+                      rules.batch == Scaling::fixed_batch
+                          ? "; elastic.batch: fixed_batch_per_replica keeps the batch of "
+                            "a replica"
+                          : "")};
     };
     if (layout.data_parallel < 1) refuse("no replica is left");
     if (const auto problems = layout_problems(layout, scenario.model); !problems.empty())
