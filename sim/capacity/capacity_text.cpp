@@ -61,8 +61,10 @@ std::string answer_text(const CapacityPlan& plan, const CapacityPoint& point) {
 // "97.1 %; copies in the memory of a peer: 98.3 %, 98.8 % of the GPU-hours".
 std::string goodput_text(const CapacityPoint& point) {
   std::string text = fmt::format("{:.1f} %", 100 * point.run->rented.expected_goodput());
+  constexpr double least_gain = 0.002;
   if (point.helps.empty()) return text;
   const Help& most = point.helps.front();
+  if (most.goodput < point.run->rented.expected_goodput() + least_gain) return text;
   return text + fmt::format("; {}: {:.1f} %, {:.1f} % of the GPU-hours", most.what,
                             100 * most.goodput, 100 * most.gpu_hours);
 }
