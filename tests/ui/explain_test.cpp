@@ -203,14 +203,14 @@ TEST_CASE("Kernels of known work are points that keys reach, with name, shape an
   CHECK(shown.pane.overlay()->program(*at).name(sim::OpId{at->op}) == point->name);
 }
 
-TEST_CASE("Ranks that others wait for are listed with what they do meanwhile") {
+TEST_CASE("Ranks that others wait for are listed with what they take longer for") {
   Explained shown;
   const StatesPane& states = shown.pane.explain().states();
   auto* table = states.findChild<QTableWidget*>();
   REQUIRE(table);
   REQUIRE(table->rowCount() == 4);
   CHECK(table->item(0, 0)->text().toUInt() == shown.explanation().late[0].rank.value);
-  CHECK(table->item(0, 3)->text().contains('%'));
+  CHECK(table->item(0, 3)->text().contains(" by "));
   const auto* bars = states.findChild<StackedBars*>();
   REQUIRE(bars);
   CHECK(bars->accessibleDescription().contains("compute"));
