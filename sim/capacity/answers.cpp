@@ -70,7 +70,7 @@ constexpr std::array named_parts{
     NamedPart{"the pipeline's bubble", &Breakdown::bubble},
     NamedPart{"the host", &Breakdown::host}};
 
-// What takes most of the step; and the batch, where no larger number divides it.
+// The part that takes most of the step; and the batch, where no larger number divides it.
 std::string largest_part(const CapacityPlan& plan, const CapacityPoint& point) {
   const auto most = std::ranges::max_element(
       named_parts, {}, [&](const NamedPart& part) { return point.best.breakdown.*part.part; });
@@ -85,15 +85,13 @@ std::string largest_part(const CapacityPlan& plan, const CapacityPoint& point) {
 }
 
 void find_front(CapacityPlan& plan) {
-  const auto price = [](const CapacityPoint& point) {
-    return point.cost ? *point.cost : point.days() * point.gpus;
-  };
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     const CapacityPoint& one = plan.points[i];
     if (!one.run || one.days() <= 0) continue;
     const bool beaten = std::ranges::any_of(plan.points, [&](const CapacityPoint& other) {
       return other.run && other.days() > 0 && other.days() <= one.days() &&
-             price(other) <= price(one) && (other.days() < one.days() || price(other) < price(one));
+             other.price() <= one.price() &&
+             (other.days() < one.days() || other.price() < one.price());
     });
     if (!beaten) plan.front.push_back(i);
   }
@@ -131,7 +129,7 @@ std::string closest_text(const CapacityPlan& plan) {
                  : std::string{},
       100 * point.chance);
   if (point.run && point.run->rented.ends()) {
-    const double days = point.run->rented.quantile(wish.confidence).count() / 86400;
+    const double days = in_days(point.run->rented.quantile(wish.confidence));
     text += fmt::format("; {} days would be kept", significant(days));
   }
   return text;

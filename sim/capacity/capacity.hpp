@@ -29,9 +29,11 @@ struct CapacityPoint {
   std::optional<double> cost_at_most{};
   double kwh = 0;             // in the mean
   std::vector<Help> helps{};  // what would raise the goodput, best first
-  // What lies on the host, as a key: "offload.optimizer"; empty: nothing.
+  // The states that lie on the host, as a key: "offload.optimizer"; empty: nothing.
   std::string offloaded() const;
-  double days() const { return run ? run->rented.expected.count() / 86400 : 0; }
+  // The rent; the GPU-hours where no price is given.
+  double price() const { return cost ? *cost : days() * 24 * gpus; }
+  double days() const { return run ? in_days(run->rented.expected) : 0; }
 };
 
 // A number of GPUs on which no layout fits, or none divides the job.

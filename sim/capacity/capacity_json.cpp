@@ -31,8 +31,8 @@ CapacityJson point_json(const CapacityPoint& point) {
   if (!point.runner_up.empty()) json["runner_up"] = point.runner_up;
   if (!point.run || !point.run->rented.ends()) return json;
   json["days"] = point.days();
-  json["days_low"] = point.run->rented.quantile(0.025).count() / 86400;
-  json["days_high"] = point.run->rented.quantile(0.975).count() / 86400;
+  json["days_low"] = in_days(point.run->rented.quantile(0.025));
+  json["days_high"] = in_days(point.run->rented.quantile(0.975));
   json["chance"] = point.chance;
   if (point.cost) json["cost"] = *point.cost;
   if (point.cost_at_most) json["cost_at_most"] = *point.cost_at_most;
@@ -46,7 +46,7 @@ std::string capacity_json(const CapacityPlan& plan) {
   const CapacityWish& wish = plan.wish;
   CapacityJson json{{"schema_version", 1}, {"model", plan.model}, {"clusters", wish.clusters}};
   if (wish.tokens) json["tokens"] = *wish.tokens;
-  if (wish.deadline) json["deadline_days"] = wish.deadline->count() / 86400;
+  if (wish.deadline) json["deadline_days"] = in_days(*wish.deadline);
   if (wish.money) json["money"] = *wish.money;
   if (!wish.prices.currency.empty()) json["currency"] = wish.prices.currency;
   json["confidence"] = wish.confidence;

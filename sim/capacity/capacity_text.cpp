@@ -13,8 +13,8 @@ std::string days_text(const CapacityPoint& point) {
   if (!point.run || !point.run->rented.ends()) return "-";
   const RunForecast& rented = point.run->rented;
   return fmt::format("{} ({} to {})", significant(point.days()),
-                     significant(rented.quantile(0.025).count() / 86400),
-                     significant(rented.quantile(0.975).count() / 86400));
+                     significant(in_days(rented.quantile(0.025))),
+                     significant(in_days(rented.quantile(0.975))));
 }
 
 std::string money_text(const CapacityPlan& plan, const CapacityPoint& point) {
@@ -35,8 +35,7 @@ std::string wish_text(const CapacityPlan& plan) {
   const CapacityWish& wish = plan.wish;
   std::string text = plan.model;
   if (wish.tokens) text += fmt::format(", {} tokens", significant(*wish.tokens));
-  if (wish.deadline)
-    text += fmt::format(" within {} days", significant(wish.deadline->count() / 86400));
+  if (wish.deadline) text += fmt::format(" within {} days", significant(in_days(*wish.deadline)));
   if (wish.money)
     text += fmt::format(" for at most {} {}", significant(*wish.money), wish.prices.currency);
   if (wish.deadline || wish.money)
@@ -169,7 +168,7 @@ std::string capacity_csv(const CapacityPlan& plan) {
     const CapacityPoint& point = plan.points[i];
     const bool runs = point.run && point.run->rented.ends();
     const auto quantile = [&](double p) {
-      return runs ? fmt::format("{}", point.run->rented.quantile(p).count() / 86400) : "";
+      return runs ? fmt::format("{}", in_days(point.run->rented.quantile(p))) : "";
     };
     text += fmt::format(
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(point.cluster), point.gpus,

@@ -1,4 +1,4 @@
-// What a plan of capacity is asked: the work, where it may run, and within which time and money.
+// The wish of a plan of capacity: the work, where it may run, and within which time and money.
 #pragma once
 
 #include <map>

@@ -89,7 +89,7 @@ std::string description(const Key& key) {
   return text;
 }
 
-// What of a file the schema knows: all of it, or a part.
+// How much of a file the schema knows: all of it, or a part.
 enum class Known { all, changes, part };
 
 Json object_schema(const SchemaNode& node, Known known);

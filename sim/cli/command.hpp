@@ -89,10 +89,10 @@ const std::string& command_text();
 std::string page_of(const std::string& text, const std::string& markdown, const std::string& json,
                     const std::string& picture = {});
 
-// The text of `result` in one format, of four functions of it.
-template <class Result, class Table, class Json, class Csv, class Markdown>
+// The text of `result` in one format, of functions of it.
+template <class Result, class Table, class Json, class Csv, class Markdown, class Page>
 std::string in_format(OutputFormat format, const Result& result, Table table, Json json, Csv csv,
-                      Markdown markdown) {
+                      Markdown markdown, Page page) {
   switch (format) {
     case OutputFormat::table:
       break;
@@ -103,9 +103,18 @@ std::string in_format(OutputFormat format, const Result& result, Table table, Js
     case OutputFormat::md:
       return markdown(result);
     case OutputFormat::html:
-      return page_of(table(result), markdown(result), json(result));
+      return page(result);
   }
   return table(result);
+}
+
+// The same of a command without a page of its own.
+template <class Result, class Table, class Json, class Csv, class Markdown>
+std::string in_format(OutputFormat format, const Result& result, Table table, Json json, Csv csv,
+                      Markdown markdown) {
+  return in_format(format, result, table, json, csv, markdown, [&](const Result& shown) {
+    return page_of(table(shown), markdown(shown), json(shown));
+  });
 }
 
 // Results go to stdout, notes to stderr. Colour only on a terminal, and not with NO_COLOR.

@@ -58,7 +58,7 @@ std::string spaced(const std::vector<std::string>& words) {
   return text;
 }
 
-// What a key of --set may be where there is a list of it.
+// The values of a key of --set, where there is a list of them.
 std::vector<std::string> key_values(const Key& key) {
   if (key.path == "model") return data_files("models");
   if (key.path == "cluster" || key.path == "cluster.path") return data_files("topologies");
@@ -109,7 +109,7 @@ std::string value_cases(const std::vector<Entry>& entries) {
   return "  case \"$path ${before/#-o/--output}\" in\n" + cases + "  esac\n";
 }
 
-// What may stand behind a command: subcommands, options, values of its arguments.
+// The words that may stand behind a command: subcommands, options, values of its arguments.
 std::string words_behind(const Entry& entry) {
   std::string words = spaced(entry.words);
   for (const Values& values : entry.values)

@@ -81,10 +81,9 @@ ExitCode explain_traces(const ExplainRequest& request) {
   const auto table = [](const Explanation& shown) {
     return explanation_table(shown, color_wanted());
   };
-  print_result(request.output == OutputFormat::html
-                   ? explain_page(made, command_text())
-                   : in_format(request.output, made, table, explanation_json, explanation_csv,
-                               explanation_markdown));
+  const auto page = [](const Explanation& shown) { return explain_page(shown, command_text()); };
+  print_result(in_format(request.output, made, table, explanation_json, explanation_csv,
+                         explanation_markdown, page));
   const bool exceeded = made.waterfall && request.fail_above >= 0 &&
                         100 * made.waterfall->slower() > request.fail_above;
   return exceeded ? ExitCode::bound_exceeded : ExitCode::done;

@@ -74,11 +74,11 @@ ExitCode simulate_scenario(const SimulateRequest& request) {
     print_note(fmt::format("record: {}: compare it with `stepcast compare`", request.record));
   }
   const auto table = [](const Report& shown) { return to_table(shown, {.color = color_wanted()}); };
-  if (request.output == OutputFormat::html)
-    print_result(simulate_page(made, scenario, one_rank_per_stage(scenario, plan, made.timeline),
-                               command_text()));
-  else
-    print_result(in_format(request.output, made.report, table, to_json, to_csv, to_markdown));
+  const auto page = [&](const Report&) {
+    return simulate_page(made, scenario, one_rank_per_stage(scenario, plan, made.timeline),
+                         command_text());
+  };
+  print_result(in_format(request.output, made.report, table, to_json, to_csv, to_markdown, page));
   if (made.report.fits()) return ExitCode::done;
   print_note(does_not_fit_text(made.report, scenario));
   return ExitCode::does_not_fit;

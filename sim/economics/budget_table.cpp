@@ -11,10 +11,6 @@
 namespace sim {
 namespace {
 
-double in_days(Seconds time) {
-  return time.count() / 86400;
-}
-
 // "12.3 min", "2.1 days".
 std::string amount(Seconds time) {
   const double seconds = time.count();

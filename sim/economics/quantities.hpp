@@ -17,6 +17,10 @@ struct Money {
   std::string currency;  // three capital letters: USD
 };
 
+inline double in_days(Seconds time) {
+  return time.count() / 86400;
+}
+
 // "10 min", "50000 h", "60 d", "5 y" (of 365 days), "never". Beyond what parse_duration can hold.
 Parsed<Seconds> parse_time(std::string_view text);
 // "700 W", "10.2 kW".

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t most_rows = 12;       // of kernels, products, collectives
 constexpr std::size_t most_step_rows = 24;  // above: ranks in the mean alone
-constexpr double least_seen = 0.0005;       // of a step: rows below it are left out
 
 std::string ranks_text(const Explanation& e) {
   if (e.world_size > 0)

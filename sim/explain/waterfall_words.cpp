@@ -104,6 +104,14 @@ std::string sentence_of(const WaterfallPart& part, Duration step) {
   return rate.empty() ? text : text + ' ' + rate;
 }
 
+std::vector<std::string> largest_causes(const Waterfall& w) {
+  std::vector<std::string> causes;
+  for (const WaterfallPart& part : w.parts)
+    if (causes.size() < most_items && of_step(part.time, w.measured) >= least_item)
+      causes.push_back(part.sentence);
+  return causes;
+}
+
 std::vector<TextSection> sections_of(const Waterfall& w) {
   TextSection head{.title = "Why it is not what it should be"};
   for (const std::string& difference : w.differences)
@@ -133,9 +141,8 @@ std::vector<TextSection> sections_of(const Waterfall& w) {
   table.rows.push_back({"measured less forecast", signed_text(w.difference()),
                         share_text(of_step(w.difference(), w.measured)), ""});
   TextSection causes{.title = "The largest causes"};
-  for (const WaterfallPart& part : w.parts)
-    if (causes.sentences.size() < most_items && of_step(part.time, w.measured) >= least_item)
-      causes.sentences.push_back(fmt::format("{}. {}", causes.sentences.size() + 1, part.sentence));
+  for (const std::string& sentence : largest_causes(w))
+    causes.sentences.push_back(fmt::format("{}. {}", causes.sentences.size() + 1, sentence));
   std::vector<TextSection> sections{std::move(head)};
   if (!causes.sentences.empty()) sections.push_back(std::move(causes));
   sections.push_back(std::move(table));

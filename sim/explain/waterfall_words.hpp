@@ -21,6 +21,9 @@ std::string_view cause_words(const WaterfallPart& part);
 // The rate of an item over that of its forecast; nothing: one side has no time, or it has no rate.
 std::optional<double> rate_of(TroubleKind kind, const WaterfallItem& item);
 
+// largest_causes() are the sentences of the parts that cost most, at most three.
+std::vector<std::string> largest_causes(const Waterfall& waterfall);
+
 std::vector<TextSection> sections_of(const Waterfall& waterfall);
 
 }  // namespace sim

@@ -35,10 +35,6 @@ std::string answers_html(const CapacityPlan& plan) {
   return html;
 }
 
-double price_of(const CapacityPoint& point) {
-  return point.cost ? *point.cost : point.days() * 24 * point.gpus;
-}
-
 // Days over the rent, or over GPU-hours where no price is given.
 std::string front_section(const CapacityPlan& plan) {
   ScatterChart chart{.title = "Days of the run over what it costs"};
@@ -50,7 +46,7 @@ std::string front_section(const CapacityPlan& plan) {
   for (const CapacityPoint& point : plan.points) {
     if (!point.run || !point.run->rented.ends()) continue;
     const std::size_t kind = clusters.emplace(point.cluster, clusters.size()).first->second;
-    const double x = priced ? *point.cost : point.days() * 24 * point.gpus;
+    const double x = point.price();
     chart.points.push_back({x, point.days(), cluster_marks[kind % cluster_marks.size()],
                             fmt::format("{} x {}: {} days, {}", point.gpus, point.cluster,
                                         significant(point.days()), point.layout)});
@@ -60,7 +56,7 @@ std::string front_section(const CapacityPlan& plan) {
   if (xs.size() < 2) return {};
   ScatterLine front;
   for (const std::size_t i : plan.front)
-    if (priced) front.points.emplace_back(price_of(plan.points[i]), plan.points[i].days());
+    if (priced) front.points.emplace_back(plan.points[i].price(), plan.points[i].days());
   chart.lines.push_back(std::move(front));
   chart.x = axis_over(priced ? fmt::format("rent ({})", plan.wish.prices.currency) : "GPU-hours",
                       false, xs);

@@ -15,9 +15,7 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t most_causes = 3, most_late_ranks = 12;
-constexpr double least_cause = 0.002;  // of the step, as in the text
-constexpr double least_state = 0.0005;
+constexpr std::size_t most_late_ranks = 12;
 constexpr const char* slower_colour = "#d55e00";
 constexpr const char* faster_colour = "#009e73";
 
@@ -30,13 +28,8 @@ std::string sentences_html(const std::vector<std::string>& sentences, const char
 
 std::string causes_html(const Waterfall& waterfall) {
   std::string html;
-  std::size_t shown = 0;
-  for (const WaterfallPart& part : waterfall.parts)
-    if (shown < most_causes &&
-        to_seconds(part.time) >= least_cause * to_seconds(waterfall.measured)) {
-      html += fmt::format("<li>{}</li>\n", html_text(part.sentence));
-      ++shown;
-    }
+  for (const std::string& cause : largest_causes(waterfall))
+    html += fmt::format("<li>{}</li>\n", html_text(cause));
   return html.empty() ? html : "<ol>\n" + html + "</ol>\n";
 }
 
@@ -103,7 +96,7 @@ std::string states_section(const Explanation& e) {
   std::vector<HtmlBar> bars;
   for (const auto& state : words_of(StepState{})) {
     const double share = e.mean.step > 0 ? e.mean[state.value] / e.mean.step : 0;
-    if (share < least_state) continue;
+    if (share < least_seen) continue;
     const auto colour = std::ranges::find(state_colours, state.value, &StateColour::state);
     bars.push_back({std::string{words_of_state(state.value, e.on_host)},
                     seconds_text(e.mean[state.value]), share,
@@ -115,7 +108,7 @@ std::string states_section(const Explanation& e) {
 std::string late_section(const Explanation& e) {
   std::vector<HtmlBar> bars;
   for (const LateRank& late : e.late) {
-    if (bars.size() == most_late_ranks || late.seconds < least_state * e.mean.step) break;
+    if (bars.size() == most_late_ranks || late.seconds < least_seen * e.mean.step) break;
     bars.push_back({fmt::format("rank {}", late.rank.value), seconds_text(late.seconds),
                     late.seconds / e.late.front().seconds, "#cc79a7",
                     fmt::format("{} wait{}; longer in {}", late.ranks, late.ranks == 1 ? "s" : "",

@@ -7,8 +7,8 @@
 #include "sim/base/table_text.hpp"
 #include "sim/page/html.hpp"
 #include "sim/page/page.hpp"
+#include "sim/page/part_colours.hpp"
 #include "sim/page/scatter_chart.hpp"
-#include "sim/page/time_parts.hpp"
 
 namespace sim {
 namespace {
@@ -50,11 +50,12 @@ std::string ranked_section(const SearchResult& result, const std::vector<RankedL
     const RankedLayout& one = layouts[i];
     HtmlStack stack{.name = fmt::format("{}. {}", i + 1, describe(one, result.node_gpus)),
                     .value = precise(one.evaluation.step_time)};
-    for (const TimePart& part : time_parts) {
-      const Duration time = one.breakdown.*part.part;
+    for (std::size_t p = 0; p < breakdown_fields.size(); ++p) {
+      const std::string title{breakdown_fields[p].title};
+      const Duration time = one.breakdown.*breakdown_fields[p].member;
       if (time.count() > 0 && longest > 0)
-        stack.parts.push_back({part.name, in_seconds(time) / longest, part.colour,
-                               fmt::format("{} {}", part.name, precise(time))});
+        stack.parts.push_back({title, in_seconds(time) / longest, part_colours[p],
+                               fmt::format("{} {}", title, precise(time))});
     }
     stacks.push_back(std::move(stack));
   }

@@ -12,8 +12,8 @@
 #include "sim/page/html.hpp"
 #include "sim/page/memory_chart.hpp"
 #include "sim/page/page.hpp"
+#include "sim/page/part_colours.hpp"
 #include "sim/page/spans.hpp"
-#include "sim/page/time_parts.hpp"
 
 namespace sim {
 namespace {
@@ -59,12 +59,12 @@ std::string headline(const Report& report) {
 std::string time_section(const Report& report) {
   std::vector<HtmlBar> bars;
   const double whole = in_seconds(report.step_time);
-  for (const TimePart& part : time_parts) {
-    const Duration time = report.breakdown.*part.part;
+  for (std::size_t i = 0; i < breakdown_fields.size(); ++i) {
+    const Duration time = report.breakdown.*breakdown_fields[i].member;
     if (time.count() == 0) continue;
     const double share = whole > 0 ? in_seconds(time) / whole : 0;
-    bars.push_back(
-        {part.name, precise(time), share, part.colour, fmt::format("{:.1f} %", 100 * share)});
+    bars.push_back({std::string{breakdown_fields[i].title}, precise(time), share, part_colours[i],
+                    fmt::format("{:.1f} %", 100 * share)});
   }
   return html_bars(
       fmt::format("Mean of {} GPUs; the parts sum to the step exactly", grouped(report.ranks)),

@@ -18,8 +18,6 @@
 namespace ui {
 namespace {
 
-constexpr double least_seen = 0.0005;  // of a step
-
 QString time_text(double seconds) {
   return seconds > 0 ? QString::fromStdString(sim::precise(sim::duration_from_seconds(seconds)))
                      : QStringLiteral("0");
@@ -155,7 +153,7 @@ void StatesPane::fill_ranks() {
   ranks_->setRowCount(0);
   if (explanation_)
     for (const sim::LateRank& late : explanation_->late) {
-      if (late.seconds < least_seen * explanation_->mean.step) continue;
+      if (late.seconds < sim::least_seen * explanation_->mean.step) continue;
       const int row = ranks_->rowCount();
       ranks_->insertRow(row);
       const QString doing = QString::fromStdString(sim::longer_text(late, explanation_->on_host));
@@ -196,7 +194,7 @@ void StatesPane::show_bars() {
     for (const auto& state : sim::words_of(sim::StepState{})) {
       const auto i = static_cast<std::size_t>(state.value);
       const double mean = explanation_->mean.by_state[i];
-      if (std::max(mean, other[i]) < least_seen * step) continue;
+      if (std::max(mean, other[i]) < sim::least_seen * step) continue;
       const StateLook look = look_of(state.value);
       const QString words =
           to_qstring(sim::words_of_state(state.value, explanation_ && explanation_->on_host));

@@ -24,7 +24,6 @@ namespace {
 
 struct PlanRequest : JobFile {
   CapacityWish wish;
-  std::vector<std::string> clusters;
   std::string prices;
   std::optional<Money> money;
   int threads = 0;
@@ -35,7 +34,7 @@ struct PlanRequest : JobFile {
 // The plan finds another layout.
 ImportedJob import_of_any_size(JobKind kind, PlanRequest& request) {
   constexpr int most_tried = 1 << 14;
-  request.cluster = request.clusters.front();
+  request.cluster = request.wish.clusters.front();
   std::optional<InputError> first;
   for (const int gpus : gpu_ladder(8, most_tried)) {
     request.known.gpus = gpus;
@@ -74,7 +73,7 @@ void take_prices(PlanRequest& request) {
   CapacityWish& wish = request.wish;
   if (!request.prices.empty()) {
     wish.prices = load_prices(request.prices);
-    for (const std::string& cluster : request.clusters)
+    for (const std::string& cluster : request.wish.clusters)
       if (!wish.prices.gpu_hour.contains(cluster))
         throw InputError{
             {.file = request.prices},
@@ -91,12 +90,12 @@ void take_prices(PlanRequest& request) {
 
 // Without --clusters a scenario's own.
 void own_cluster(PlanRequest& request) {
-  if (!request.clusters.empty() || request.file.empty() ||
+  if (!request.wish.clusters.empty() || request.file.empty() ||
       job_kind_of(request.file, head_of_file(request.file)))
     return;
   const std::string path = load_scenario(request.file, request.changes).cluster_path;
   const std::string name = std::filesystem::path{path}.stem().string();
-  request.clusters = {shipped_file("topologies", name).empty() ? path : name};
+  request.wish.clusters = {shipped_file("topologies", name).empty() ? path : name};
 }
 
 void check_wish(const PlanRequest& request) {
@@ -110,7 +109,6 @@ void check_wish(const PlanRequest& request) {
 
 ExitCode plan_job(PlanRequest request) {
   own_cluster(request);
-  request.wish.clusters = request.clusters;
   check_wish(request);
   take_prices(request);
   take_job(request);
@@ -120,10 +118,9 @@ ExitCode plan_job(PlanRequest request) {
       plan_capacity(request.wish, stop_on_signals(false), [&](const std::string& line) {
         if (shows) print_note(line);
       });
-  print_result(request.output == OutputFormat::html
-                   ? capacity_page(plan, command_text())
-                   : in_format(request.output, plan, capacity_table, capacity_json, capacity_csv,
-                               capacity_markdown));
+  const auto page = [](const CapacityPlan& shown) { return capacity_page(shown, command_text()); };
+  print_result(in_format(request.output, plan, capacity_table, capacity_json, capacity_csv,
+                         capacity_markdown, page));
   if (plan.is_yes()) return ExitCode::done;
   print_note("stepcast plan: " + plan.closest);
   return ExitCode::does_not_fit;
@@ -144,12 +141,17 @@ ReadValue read_clusters(std::vector<std::string>& clusters) {
   };
 }
 
+// The quantity that a text of the command line says.
+template <class Quantity>
+Quantity said(const Parsed<Quantity>& parsed) {
+  if (const auto* wrong = std::get_if<QuantityError>(&parsed))
+    throw std::invalid_argument{wrong->problem};
+  return std::get<Quantity>(parsed);
+}
+
 ReadValue read_deadline(std::optional<Seconds>& deadline) {
   return [&deadline](const std::string& text) {
-    const Parsed<Seconds> parsed = parse_time(text);
-    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
-      throw std::invalid_argument{wrong->problem};
-    deadline = std::get<Seconds>(parsed);
+    deadline = said(parse_time(text));
     if (!(deadline->count() > 0) || !std::isfinite(deadline->count()))
       throw std::invalid_argument{
           "expected a time above 0, as 30d; without a deadline leave it out"};
@@ -157,12 +159,7 @@ ReadValue read_deadline(std::optional<Seconds>& deadline) {
 }
 
 ReadValue read_money(std::optional<Money>& money) {
-  return [&money](const std::string& text) {
-    const Parsed<Money> parsed = parse_money(text);
-    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
-      throw std::invalid_argument{wrong->problem};
-    money = std::get<Money>(parsed);
-  };
+  return [&money](const std::string& text) { money = said(parse_money(text)); };
 }
 
 ReadValue read_tokens(std::optional<double>& tokens) {
@@ -207,7 +204,7 @@ Command plan_command() {
              .help = "tokens per sequence",
              .check = Positive{}},
             {.name = "--clusters",
-             .into = read_clusters(request->clusters),
+             .into = read_clusters(wish.clusters),
              .form = "NAME,...",
              .help = "where it may run: clusters, by name or file"},
             {.name = "--tokens",

@@ -80,10 +80,9 @@ ExitCode show_result(const SearchRequest& request, Search& search, bool complete
   // The standard output has one thing: the winner's file, if it goes there.
   const RankedLayout* favourite = result.favourite();
   const bool emits = request.emit && favourite;
-  const std::string ranking = request.output == OutputFormat::html
-                                  ? search_page(result, command_text())
-                                  : in_format(request.output, result, search_table, search_json,
-                                              search_csv, search_markdown);
+  const auto page = [](const SearchResult& shown) { return search_page(shown, command_text()); };
+  const std::string ranking = in_format(request.output, result, search_table, search_json,
+                                        search_csv, search_markdown, page);
   if (emits && request.emit_to.empty())
     print_note(ranking);
   else

@@ -85,11 +85,12 @@ Options published_options(PublishedRequest& request) {
 
 void print_validation(OutputFormat format, const std::vector<SetResult>& results,
                       const std::string& picture) {
-  print_result(format == OutputFormat::html
-                   ? page_of(validation_table(results), validation_markdown(results),
-                             validation_json(results), scatter_svg(results))
-                   : in_format(format, results, validation_table, validation_json, validation_csv,
-                               validation_markdown));
+  const auto page = [](const std::vector<SetResult>& shown) {
+    return page_of(validation_table(shown), validation_markdown(shown), validation_json(shown),
+                   scatter_svg(shown));
+  };
+  print_result(in_format(format, results, validation_table, validation_json, validation_csv,
+                         validation_markdown, page));
   if (picture.empty()) return;
   write_text_file(picture, scatter_svg(results));
   print_note(fmt::format("picture: {}", picture));

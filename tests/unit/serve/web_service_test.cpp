@@ -180,7 +180,7 @@ TEST_CASE("server: forecasts that take too long are given up") {
   CHECK(none.answer(posted("/v1/forecast", small_job)).status == 429);
 }
 
-TEST_CASE("server: whoever asks for another name, or without the token, is refused") {
+TEST_CASE("server: a request for another host, or without the token, is refused") {
   WebService open;
   WebRequest foreign = got("/v1/models");
   CHECK(open.answer(foreign).status == 200);
