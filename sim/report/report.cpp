@@ -47,6 +47,29 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.loads = plan.loads;
 }
 
+// Of the GPUs that the job has, whatever pools they are of.
+FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
+  if (cluster.pools() == 1) return cluster.device().peak(dtype);
+  double sum = 0;
+  int left = ranks;
+  for (std::size_t pool = 0; pool < cluster.pools(); ++pool) {
+    const int here = std::min(left, cluster.nodes_of_pool(pool) * cluster.gpus_per_node());
+    sum += here * cluster.of_pool(pool).device().peak(dtype).in_flops_per_second();
+    left -= here;
+  }
+  return FlopRate::per_second(sum / ranks);
+}
+
+std::string device_origins(const Cluster& cluster) {
+  if (cluster.pools() == 1) return cluster.device().origin;
+  std::string text;
+  for (std::size_t pool = 0; pool < cluster.pools(); ++pool) {
+    const Cluster view = cluster.of_pool(pool);
+    text += (pool > 0 ? "; " : "") + view.device().name + ": " + view.device().origin;
+  }
+  return text;
+}
+
 void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   const double seconds = to_seconds(report.step_time);
   if (seconds <= 0) return;
@@ -62,7 +85,7 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
       hardware_flops(scenario.model, plan.layout, count, loads).count() / seconds / gpus;
   report.model_rate_per_gpu = FlopRate::per_second(model_rate);
   report.hardware_rate_per_gpu = FlopRate::per_second(hardware_rate);
-  report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
+  report.peak_rate = mean_peak(scenario.cluster, plan.world_size(), scenario.layout.compute_dtype);
   report.mfu = model_rate / report.peak_rate.in_flops_per_second();
   report.hfu = hardware_rate / report.peak_rate.in_flops_per_second();
   report.counted_flops = scenario.model.is_layer_list ? CountedFlops::listed
@@ -179,7 +202,7 @@ Provenance provenance_of(const Scenario& scenario) {
           .cluster_path = scenario.cluster_path,
           .model_notes = model_notes_of(scenario),
           .cluster_sources = cluster_sources(scenario),
-          .device_origin = scenario.cluster.device().origin,
+          .device_origin = device_origins(scenario.cluster),
           .window = window_of(scenario),
           .collectives = options.collectives,
           .folded = options.fold,

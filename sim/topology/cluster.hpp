@@ -65,6 +65,7 @@ struct Route {
   Duration latency{};     // sum of the links' latencies on one path
   Bandwidth bandwidth{};  // smallest capacity / share over the hops
   PathKind kind = PathKind::same_device;
+  std::size_t pool = 0;  // of both ends, as Cluster::of_group() says
 };
 
 // A measured curve of one collective on a group shape: it beats any formula within its range.
@@ -133,12 +134,14 @@ class Cluster {
   ~Cluster();
 
   const std::string& name() const;
+  // The device, network, host, measured curves and not_validated() are those of the pool that this
+  // view is of, see of_pool(); of several pools together, the weaker figure of each pair.
   const Device& device() const;
   int nodes() const;
   // GPUs of a node that are used; GPU g of the cluster is GPU g % gpus_per_node() of its node, the
   // rest is idle. All of them until use_gpus_per_node() says otherwise.
   int gpus_per_node() const { return used_gpus_; }
-  int node_gpus() const;  // that a node has
+  int node_gpus() const;  // that every node has
   int trays() const;      // that share the NVSwitch of a node: 18 of an NVL72 rack, else 1
   int gpus() const { return nodes() * gpus_per_node(); }
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
@@ -179,6 +182,22 @@ class Cluster {
   // outlive it, and takes no faults of its own.
   Cluster with_gpus_per_node(int gpus) const;
 
+  // Pools are nodes of one kind each, one after another: one, unless the file has `pools`.
+  std::size_t pools() const;
+  std::size_t pool_of(GpuId gpu) const;
+  int nodes_of_pool(std::size_t pool) const;
+  // The name of the file that describes the pool's nodes.
+  const std::string& pool_name(std::size_t pool) const;
+  // The pool that this view is of; pools(): all of them together.
+  std::size_t pool() const { return pool_; }
+  // This machine with the device, network, host and measured curves of one pool, or of all pools
+  // together. It refers to this cluster as with_gpus_per_node() does.
+  Cluster of_pool(std::size_t pool) const;
+  // Whether this view is of several pools whose GPUs are not of one generation.
+  bool generations_differ() const;
+  // As of_pool(), of the pool that holds all of the GPUs.
+  Cluster of_group(std::span<const GpuId> gpus) const;
+
   struct Data;  // defined in cluster_data.hpp, for the builders and tests
   const Data& data() const;
 
@@ -189,6 +208,7 @@ class Cluster {
   void degrade(LinkId id, double factor);
   std::unique_ptr<Data> owned_;  // empty: another cluster's
   Data* data_ = nullptr;
+  std::size_t pool_ = 0;
   int used_gpus_ = 0;
 };
 
