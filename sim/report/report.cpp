@@ -108,6 +108,25 @@ void add_servers(Breakdown& parts, const ServerRun& run) {
   parts.exposed_data = run.step - parts.total();
 }
 
+void add_pools(Report& report, const Plan& plan, const Cluster& cluster, const Timeline& timeline) {
+  if (cluster.pools() == 1) return;
+  const bool has_pipeline = plan.layout.pipeline_parallel > 1;
+  std::vector<std::vector<std::pair<Breakdown, std::uint64_t>>> parts(cluster.pools());
+  for (const RankTrack& track : timeline.tracks)
+    parts[cluster.pool_of({track.rank.value})].emplace_back(
+        break_down(track, plan.program(track.rank), timeline.end, has_pipeline), track.represents);
+  for (std::size_t pool = 0; pool < parts.size(); ++pool) {
+    if (parts[pool].empty()) continue;
+    std::uint64_t gpus = 0;
+    for (const auto& [breakdown, ranks] : parts[pool])
+      gpus += ranks;
+    report.pools.push_back({.name = cluster.pool_name(pool),
+                            .device = cluster.of_pool(pool).device().name,
+                            .gpus = static_cast<int>(gpus),
+                            .breakdown = weighted_mean(parts[pool])});
+  }
+}
+
 void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
   const bool has_pipeline = plan.layout.pipeline_parallel > 1;
   using Parts = std::vector<std::pair<Breakdown, std::uint64_t>>;
@@ -298,6 +317,7 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   report.stats = simulation.stats;
   add_rates(report, scenario, plan);
   add_breakdown(report, plan, timeline);
+  add_pools(report, plan, scenario.cluster, timeline);
   report.collectives = timeline.collectives;
   if (report.meetings)
     report.collectives.insert(report.collectives.end(), report.meetings->collectives.begin(),

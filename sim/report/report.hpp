@@ -101,6 +101,13 @@ struct MeetingTimes {
   std::vector<CollectiveSummary> collectives;
 };
 
+// PoolTime is the mean time of a GPU of a pool.
+struct PoolTime {
+  std::string name, device;
+  int gpus = 0;
+  Breakdown breakdown;
+};
+
 struct Report {
   std::string scenario, model, cluster, device;
   int ranks = 0, nodes = 0;
@@ -133,6 +140,7 @@ struct Report {
   std::string servers_link;  // the busiest of their links; empty: all of it is within a node
   Breakdown breakdown;       // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
+  std::vector<PoolTime> pools;             // of a cluster of several that the job uses
   StepShares shares;                       // what the step is made of
   double bubble_share = 0;                 // of the step
   double bubble_closed_form = 0;           // of the step, equal stages and free transfers

@@ -194,9 +194,16 @@ Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
   ClusterFiles files;
   files.device = [&](const std::string& file) { return load_device(file, changes.device); };
   auto data = std::make_unique<Data>(read_cluster(document, nodes, files));
-  if (!changes.empty())
-    for (Data::Pool& pool : data->pools)
-      pool.measured.clear();
+  if (data->pools.size() > 1) {
+    if (!changes.device.empty())
+      throw InputError(
+          {path, 0, 0},
+          fmt::format("cluster.device.{}: this cluster has pools with devices of their "
+                      "own; allowed: pools of other cluster files",
+                      changes.device.front().key));
+  } else if (!changes.empty()) {
+    data->pools.front().measured.clear();
+  }
   for (const Change& change : changes.cluster)
     data->sources.push_back(fmt::format("what if {} were {}", change.key, change.value));
   return Cluster{std::move(data)};
