@@ -50,6 +50,7 @@ Command sensitivity_command();
 Command scaling_command();
 Command choose_command();
 Command variability_command();
+Command allocation_command();
 // Measures this machine. Empty in builds without the engine: then files are the only source.
 struct MeasureMachine {
   std::function<Options(MachineRequest& request)> options;

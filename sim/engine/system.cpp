@@ -213,9 +213,11 @@ class Wiring {
       if (original.purpose != channel.purpose || original.member_count != channel.member_count)
         continue;
       // Modulo 2^32, since the original may lie on a later node: added to an id it is exact.
-      const auto nodes =
-          static_cast<std::uint32_t>(cluster_.node_of(gpus_.front())) -
-          static_cast<std::uint32_t>(cluster_.node_of({system_.members[original.first_member]}));
+      const int here = cluster_.node_of(gpus_.front());
+      const int there = cluster_.node_of({system_.members[original.first_member]});
+      const auto nodes = static_cast<std::uint32_t>(here - there);
+      const auto places =
+          static_cast<std::uint32_t>(cluster_.place_of(here) - cluster_.place_of(there));
       const auto same = [&](GpuId gpu, std::uint32_t member) {
         return member + nodes * per_node == gpu.value;
       };
@@ -223,7 +225,7 @@ class Wiring {
                       same))
         continue;
       channel.shape = original.shape;
-      copy_patterns(channel, original, nodes * cluster_.links_per_node());
+      copy_patterns(channel, original, places * cluster_.links_per_node());
       return true;
     }
     return false;

@@ -36,6 +36,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.not_validated = unvalidated(scenario.cluster);
   report.ranks = plan.world_size();
   report.room = room_of(scenario.cluster);
+  report.allocation = allocation_text(scenario.cluster);
   report.gpus_per_node = std::min(report.ranks, scenario.cluster.gpus_per_node());
   report.nodes = divide_up(report.ranks, report.gpus_per_node);
   report.crossing = crossing_groups(plan, report.room, report.gpus_per_node);

@@ -54,8 +54,8 @@ struct NicPair {
 };
 
 struct Endpoint {
-  int node = 0;
-  int gpu = 0;  // within the node
+  int node = 0;  // of the machine
+  int gpu = 0;   // within the node
 };
 
 std::size_t at(int row, std::size_t width, int column) {
@@ -88,7 +88,7 @@ class NetworkRouter {
     if (pairs.empty()) pairs = any_connected();
     if (pairs.empty()) return false;
     RouteBuilder builder{hops};
-    builder.set_split(pairs.size() > 1);
+    builder.set_split(pairs.size() > 1 || data_.fabric.hash_flows > 1);
     const auto parts = static_cast<std::uint32_t>(pairs.size());
     for (std::uint32_t i = 0; i < parts; ++i)
       append(pairs[i], whole_share / parts + (i < whole_share % parts ? 1 : 0), builder);
@@ -217,7 +217,15 @@ const Device& Cluster::device() const {
   return data_->device;
 }
 int Cluster::nodes() const {
+  return places_.empty() ? data_->nodes : static_cast<int>(places_.size());
+}
+int Cluster::machine_nodes() const {
   return data_->nodes;
+}
+std::string Cluster::node_name(int place) const {
+  SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+  const auto at = static_cast<std::size_t>(place);
+  return at < data_->node_names.size() ? data_->node_names[at] : fmt::format("node{}", place);
 }
 int Cluster::node_gpus() const {
   return static_cast<int>(data_->node.gpus.size());
@@ -231,7 +239,24 @@ void Cluster::use_gpus_per_node(int gpus) {
 }
 Cluster Cluster::with_gpus_per_node(int gpus) const {
   Cluster other{data_};
+  other.places_ = places_;
   other.use_gpus_per_node(gpus);
+  return other;
+}
+void Cluster::use_nodes(std::vector<int> places) {
+  SIM_CHECK(!places.empty());
+  std::vector<bool> used(static_cast<std::size_t>(machine_nodes()));
+  for (const int place : places) {
+    SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+    SIM_CHECK(!used[static_cast<std::size_t>(place)], "twice", place);
+    used[static_cast<std::size_t>(place)] = true;
+  }
+  places_ = std::move(places);
+}
+Cluster Cluster::with_nodes(std::vector<int> places) const {
+  Cluster other{data_};
+  other.used_gpus_ = used_gpus_;
+  other.use_nodes(std::move(places));
   return other;
 }
 const NetworkTraits& Cluster::network() const {
@@ -301,11 +326,12 @@ std::uint32_t Cluster::links_per_node() const {
 }
 
 bool Cluster::node_as_built(int node) const {
-  const std::uint32_t first = static_cast<std::uint32_t>(node) * links_per_node();
+  const int place = place_of(node);
+  const std::uint32_t first = static_cast<std::uint32_t>(place) * links_per_node();
   const auto changed = data_->changed_links.lower_bound(first);
   const bool any =
       changed != data_->changed_links.end() && changed->first < first + links_per_node();
-  return !any && data_->dead_in_node.count(node) == 0;
+  return !any && data_->dead_in_node.count(place) == 0;
 }
 
 Route Cluster::route(GpuId from, GpuId to) const {
@@ -318,8 +344,8 @@ Route Cluster::route(GpuId from, GpuId to) const {
     return route;
   }
   const int per_node = gpus_per_node();
-  const Endpoint source{node_of(from), static_cast<int>(from.value) % per_node};
-  const Endpoint target{node_of(to), static_cast<int>(to.value) % per_node};
+  const Endpoint source{place_of(node_of(from)), static_cast<int>(from.value) % per_node};
+  const Endpoint target{place_of(node_of(to)), static_cast<int>(to.value) % per_node};
   if (source.node == target.node) {
     const NodeRoutes& routes = data_->routes_in(source.node);
     const std::size_t pair = at(source.gpu, data_->node.gpus.size(), target.gpu);

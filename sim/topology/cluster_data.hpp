@@ -20,8 +20,9 @@ struct Cluster::Data {
   std::string name;
   std::string file;
   Device device;
-  int nodes = 1;
-  int trays = 1;  // of a node that share its NVSwitch
+  int nodes = 1;                        // of the machine
+  std::vector<std::string> node_names;  // of all of them, in the order of the fabric; or empty
+  int trays = 1;                        // of a node that share its NVSwitch
   NodeTemplate node;
   NodeRoutes routes;
   Fabric fabric;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/base/input_error.hpp"
@@ -13,9 +15,30 @@
 #include "sim/topology/device_of_gpu.hpp"
 #include "sim/topology/fabric_builders.hpp"
 #include "sim/topology/node_builders.hpp"
+#include "sim/topology/node_list.hpp"
 
 namespace sim {
 namespace {
+
+// The names of all nodes, one for each of `nodes`; those beyond a smaller number that is asked for
+// stay unused.
+std::vector<std::string> read_node_names(const ObjectReader& top, int nodes) {
+  if (!top.has("node_names")) return {};
+  std::vector<std::string> names;
+  try {
+    names = expand_node_list(top.text("node_names"));
+  } catch (const std::invalid_argument& error) {
+    top.problem("node_names", error.what());
+    return {};
+  }
+  const std::set<std::string_view> different(names.begin(), names.end());
+  if (names.size() != static_cast<std::size_t>(nodes) || different.size() != names.size())
+    top.problem("node_names",
+                fmt::format("{} names, {} of them different; allowed: one of its own for each of "
+                            "the {} nodes",
+                            names.size(), different.size(), nodes));
+  return names;
+}
 
 NetworkTraits read_network(const ObjectReader& reader) {
   NetworkTraits traits;
@@ -57,7 +80,7 @@ HostTraits read_host(const ObjectReader& reader) {
 
 void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
   spec.levels = as_int(reader.integer_or("levels", 2, {.min = 2, .max = 3}));
-  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 1, .max = 1000});
+  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 0.125, .max = 1000});
   const int per_leaf_node = spec.kind == FabricKind::rail_optimised ? 1 : std::max(1, nics);
   const int radix = as_int(reader.integer_or("radix", 0, {.min = 2, .max = 4096}));
   if (radix > 0) {
@@ -76,7 +99,8 @@ void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
         as_int(reader.integer_or("leaves_per_pod", radix / 2, {.min = 1, .max = most_nodes}));
     if (spec.leaves_per_pod < 1)
       reader.problem("a fabric of 3 levels needs leaves_per_pod or radix");
-    spec.pod_oversubscription = reader.real_or("pod_oversubscription", 1, {.min = 1, .max = 1000});
+    spec.pod_oversubscription =
+        reader.real_or("pod_oversubscription", 1, {.min = 0.125, .max = 1000});
   }
   spec.every_switch = reader.boolean_or("every_switch", spec.routing == Routing::hash);
   spec.separate_rails = reader.boolean_or("separate_rails", false);
@@ -134,6 +158,8 @@ FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
       break;
   }
   spec.routing = reader.word_or<Routing>("routing", Routing::spread);
+  spec.hash_seed = static_cast<std::uint64_t>(reader.integer_or("hash_seed", 0, {.min = 0}));
+  spec.hash_flows = as_int(reader.integer_or("hash_flows", 1, {.min = 1, .max = most_hash_flows}));
   spec.link = reader.bandwidth_or("link", nic);
   if (spec.kind == FabricKind::dragonfly)
     read_dragonfly(reader, spec);
@@ -223,6 +249,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
   const int sharing = as_int(top.integer_or("ranks_per_gpu", 1, {.min = 1, .max = 50}));
   if (!device.empty()) data.device = share_of_gpu(data.device, sharing);
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
+  data.node_names = read_node_names(top, data.nodes);
   if (nodes) data.nodes = *nodes;
   const NodeSpec spec = read_node(top.object("node"));
   ImportedNode node = make_node(spec, path, data.device, files);
