@@ -215,8 +215,11 @@ class Wiring {
       const GpuId member{system_.members[original.first_member]};
       if (cluster_.pool_of(member) != cluster_.pool_of(gpus_.front())) continue;
       // Modulo 2^32, since the original may lie on a later node: added to an id it is exact.
-      const auto nodes = static_cast<std::uint32_t>(cluster_.node_of(gpus_.front())) -
-                         static_cast<std::uint32_t>(cluster_.node_of(member));
+      const int here = cluster_.node_of(gpus_.front());
+      const int there = cluster_.node_of(member);
+      const auto nodes = static_cast<std::uint32_t>(here - there);
+      const auto places =
+          static_cast<std::uint32_t>(cluster_.place_of(here) - cluster_.place_of(there));
       const auto same = [&](GpuId gpu, std::uint32_t like) {
         return like + nodes * per_node == gpu.value;
       };
@@ -224,7 +227,7 @@ class Wiring {
                       same))
         continue;
       channel.shape = original.shape;
-      copy_patterns(channel, original, nodes * cluster_.links_per_node());
+      copy_patterns(channel, original, places * cluster_.links_per_node());
       return true;
     }
     return false;

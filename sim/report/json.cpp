@@ -161,6 +161,7 @@ void add_notes(Json& json, const Report& report) {
 void add_nodes(Json& json, const Report& report) {
   json["gpus"] = report.ranks;
   json["nodes"] = report.nodes;
+  if (!report.allocation.empty()) json["allocation"] = report.allocation;
   json["gpus_per_node"] = report.gpus_per_node;
   json["idle_gpus_per_node"] = report.idle_gpus_per_node();
   if (report.even_gpus_per_node != report.gpus_per_node) json["uneven_nodes"] = uneven_text(report);

@@ -36,6 +36,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.not_validated = unvalidated(scenario.cluster);
   report.ranks = plan.world_size();
   report.room = room_of(scenario.cluster);
+  report.allocation = allocation_text(scenario.cluster);
   report.gpus_per_node = std::min(report.ranks, scenario.cluster.gpus_per_node());
   report.nodes = divide_up(report.ranks, report.gpus_per_node);
   report.crossing = crossing_groups(plan, report.room, report.gpus_per_node);
@@ -51,12 +52,8 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
 FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
   if (cluster.pools() == 1) return cluster.device().peak(dtype);
   double sum = 0;
-  int left = ranks;
-  for (std::size_t pool = 0; pool < cluster.pools(); ++pool) {
-    const int here = std::min(left, cluster.nodes_of_pool(pool) * cluster.gpus_per_node());
-    sum += here * cluster.of_pool(pool).device().peak(dtype).in_flops_per_second();
-    left -= here;
-  }
+  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(ranks); ++rank)
+    sum += cluster.of_pool(cluster.pool_of({rank})).device().peak(dtype).in_flops_per_second();
   return FlopRate::per_second(sum / ranks);
 }
 

@@ -111,8 +111,9 @@ struct PoolTime {
 struct Report {
   std::string scenario, model, cluster, device;
   int ranks = 0, nodes = 0;
-  int gpus_per_node = 0;  // that the job uses
-  NodeRoom room;          // the machine's nodes
+  int gpus_per_node = 0;   // that the job uses
+  NodeRoom room;           // the machine's nodes
+  std::string allocation;  // where they are: allocation_text(); empty: the job has the machine
   std::vector<CrossingGroups> crossing;
   int even_gpus_per_node = 0;  // that would fill racks alike; gpus_per_node: they are, or cannot be
   Layout layout;

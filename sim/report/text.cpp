@@ -66,6 +66,7 @@ std::string nodes_line(const Report& report) {
   if (report.nodes > 1 && report.idle_gpus_per_node() > 0)
     text += fmt::format(", {} of each used, {} idle", report.gpus_per_node,
                         report.idle_gpus_per_node());
+  if (!report.allocation.empty()) text += fmt::format(" ({})", report.allocation);
   return text;
 }
 

@@ -54,8 +54,8 @@ struct NicPair {
 };
 
 struct Endpoint {
-  int node = 0;
-  int gpu = 0;  // within the node
+  int node = 0;  // of the machine
+  int gpu = 0;   // within the node
 };
 
 std::size_t at(int row, std::size_t width, int column) {
@@ -88,7 +88,7 @@ class NetworkRouter {
     if (pairs.empty()) pairs = any_connected();
     if (pairs.empty()) return false;
     RouteBuilder builder{hops};
-    builder.set_split(pairs.size() > 1);
+    builder.set_split(pairs.size() > 1 || data_.fabric.hash_flows > 1);
     const auto parts = static_cast<std::uint32_t>(pairs.size());
     for (std::uint32_t i = 0; i < parts; ++i)
       append(pairs[i], whole_share / parts + (i < whole_share % parts ? 1 : 0), builder);
@@ -228,7 +228,19 @@ const Device& Cluster::device() const {
   return data_->view(pool_).device;
 }
 int Cluster::nodes() const {
+  return places_ ? static_cast<int>(places_->size()) : data_->nodes;
+}
+const std::vector<int>& Cluster::places() const {
+  static const std::vector<int> all;
+  return places_ ? *places_ : all;
+}
+int Cluster::machine_nodes() const {
   return data_->nodes;
+}
+std::string Cluster::node_name(int place) const {
+  SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+  const auto at = static_cast<std::size_t>(place);
+  return at < data_->node_names.size() ? data_->node_names[at] : fmt::format("node{}", place);
 }
 int Cluster::node_gpus() const {
   std::size_t gpus = data_->pools.front().node.gpus.size();
@@ -246,6 +258,21 @@ void Cluster::use_gpus_per_node(int gpus) {
 Cluster Cluster::with_gpus_per_node(int gpus) const {
   Cluster other = of_pool(pool_);
   other.use_gpus_per_node(gpus);
+  return other;
+}
+void Cluster::use_nodes(std::vector<int> places) {
+  SIM_CHECK(!places.empty());
+  std::vector<bool> used(static_cast<std::size_t>(machine_nodes()));
+  for (const int place : places) {
+    SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+    SIM_CHECK(!used[static_cast<std::size_t>(place)], "twice", place);
+    used[static_cast<std::size_t>(place)] = true;
+  }
+  places_ = std::make_shared<const std::vector<int>>(std::move(places));
+}
+Cluster Cluster::with_nodes(std::vector<int> places) const {
+  Cluster other = of_pool(pool_);
+  other.use_nodes(std::move(places));
   return other;
 }
 const NetworkTraits& Cluster::network() const {
@@ -284,10 +311,7 @@ std::size_t Cluster::pools() const {
   return data_->pools.size();
 }
 std::size_t Cluster::pool_of(GpuId gpu) const {
-  return data_->pool_index(node_of(gpu));
-}
-int Cluster::nodes_of_pool(std::size_t pool) const {
-  return data_->pools[pool].nodes;
+  return data_->pool_index(place_of(node_of(gpu)));
 }
 const std::string& Cluster::pool_name(std::size_t pool) const {
   return data_->pools[pool].name;
@@ -295,13 +319,14 @@ const std::string& Cluster::pool_name(std::size_t pool) const {
 Cluster Cluster::of_pool(std::size_t pool) const {
   Cluster view{data_};
   view.used_gpus_ = used_gpus_;
+  view.places_ = places_;
   view.pool_ = pool;
   return view;
 }
 Cluster Cluster::of_group(std::span<const GpuId> gpus) const {
+  if (data_->pools.size() == 1) return of_pool(0);
   const std::size_t first = pool_of(gpus.front());
   const bool within =
-      data_->pools.size() == 1 ||
       std::all_of(gpus.begin(), gpus.end(), [&](GpuId gpu) { return pool_of(gpu) == first; });
   return of_pool(within ? first : data_->pools.size());
 }
@@ -371,11 +396,12 @@ std::uint32_t Cluster::links_per_node() const {
 }
 
 bool Cluster::node_as_built(int node) const {
-  const std::uint32_t first = static_cast<std::uint32_t>(node) * links_per_node();
+  const int place = place_of(node);
+  const std::uint32_t first = static_cast<std::uint32_t>(place) * links_per_node();
   const auto changed = data_->changed_links.lower_bound(first);
   const bool any =
       changed != data_->changed_links.end() && changed->first < first + links_per_node();
-  return !any && data_->dead_in_node.count(node) == 0;
+  return !any && data_->dead_in_node.count(place) == 0;
 }
 
 Route Cluster::route(GpuId from, GpuId to) const {
@@ -384,12 +410,12 @@ Route Cluster::route(GpuId from, GpuId to) const {
   Route route;
   if (from == to) {
     // A copy reads and writes the device's memory.
-    route.bandwidth = data_->pool_of(node_of(from)).device.memory_bandwidth * 0.5;
+    route.bandwidth = data_->pool_of(place_of(node_of(from))).device.memory_bandwidth * 0.5;
     return route;
   }
   const int per_node = gpus_per_node();
-  const Endpoint source{node_of(from), static_cast<int>(from.value) % per_node};
-  const Endpoint target{node_of(to), static_cast<int>(to.value) % per_node};
+  const Endpoint source{place_of(node_of(from)), static_cast<int>(from.value) % per_node};
+  const Endpoint target{place_of(node_of(to)), static_cast<int>(to.value) % per_node};
   if (source.node == target.node) {
     const NodeRoutes& routes = data_->routes_in(source.node);
     const std::size_t pair =

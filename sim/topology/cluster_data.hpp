@@ -36,7 +36,8 @@ struct Cluster::Data {
 
   std::string name;
   std::string file;
-  int nodes = 1;
+  int nodes = 1;                        // of the machine
+  std::vector<std::string> node_names;  // of all of them, in the order of the fabric; or empty
   std::vector<Pool> pools{1};
   Pool joint;  // of several pools: what groups across them go by (joint_pool()). Its node is empty
   Fabric fabric;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/base/input_error.hpp"
@@ -13,10 +15,31 @@
 #include "sim/topology/device_of_gpu.hpp"
 #include "sim/topology/fabric_reader.hpp"
 #include "sim/topology/node_builders.hpp"
+#include "sim/topology/node_list.hpp"
 #include "sim/topology/pools.hpp"
 
 namespace sim {
 namespace {
+
+// The names of all nodes, one for each of `nodes`; those beyond a smaller number that is asked for
+// stay unused.
+std::vector<std::string> read_node_names(const ObjectReader& top, int nodes) {
+  if (!top.has("node_names")) return {};
+  std::vector<std::string> names;
+  try {
+    names = expand_node_list(top.text("node_names"));
+  } catch (const std::invalid_argument& error) {
+    top.problem("node_names", error.what());
+    return {};
+  }
+  const std::set<std::string_view> different(names.begin(), names.end());
+  if (names.size() != static_cast<std::size_t>(nodes) || different.size() != names.size())
+    top.problem("node_names",
+                fmt::format("{} names, {} of them different; allowed: one of its own for each of "
+                            "the {} nodes",
+                            names.size(), different.size(), nodes));
+  return names;
+}
 
 NetworkTraits read_network(const ObjectReader& reader) {
   NetworkTraits traits;
@@ -148,6 +171,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
   const int sharing = as_int(top.integer_or("ranks_per_gpu", 1, {.min = 1, .max = 50}));
   if (!device.empty()) pool.device = share_of_gpu(pool.device, sharing);
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
+  data.node_names = read_node_names(top, data.nodes);
   if (nodes) data.nodes = *nodes;
   const NodeSpec spec = read_node(top.object("node"));
   ImportedNode node = make_node(spec, path, pool.device, files);

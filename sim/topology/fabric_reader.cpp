@@ -11,7 +11,7 @@ namespace {
 
 void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
   spec.levels = as_int(reader.integer_or("levels", 2, {.min = 2, .max = 3}));
-  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 1, .max = 1000});
+  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 0.125, .max = 1000});
   const int per_leaf_node = spec.kind == FabricKind::rail_optimised ? 1 : std::max(1, nics);
   const int radix = as_int(reader.integer_or("radix", 0, {.min = 2, .max = 4096}));
   if (radix > 0) {
@@ -30,7 +30,8 @@ void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
         as_int(reader.integer_or("leaves_per_pod", radix / 2, {.min = 1, .max = most_nodes}));
     if (spec.leaves_per_pod < 1)
       reader.problem("a fabric of 3 levels needs leaves_per_pod or radix");
-    spec.pod_oversubscription = reader.real_or("pod_oversubscription", 1, {.min = 1, .max = 1000});
+    spec.pod_oversubscription =
+        reader.real_or("pod_oversubscription", 1, {.min = 0.125, .max = 1000});
   }
   spec.every_switch = reader.boolean_or("every_switch", spec.routing == Routing::hash);
   spec.separate_rails = reader.boolean_or("separate_rails", false);
@@ -90,6 +91,8 @@ FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
       break;
   }
   spec.routing = reader.word_or<Routing>("routing", Routing::spread);
+  spec.hash_seed = static_cast<std::uint64_t>(reader.integer_or("hash_seed", 0, {.min = 0}));
+  spec.hash_flows = as_int(reader.integer_or("hash_flows", 1, {.min = 1, .max = most_hash_flows}));
   spec.link = reader.bandwidth_or("link", nic);
   if (spec.kind == FabricKind::dragonfly)
     read_dragonfly(reader, spec);
