@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <set>
+#include <stdexcept>
 
 #include "sim/base/input_error.hpp"
 #include "sim/config/data_files.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/fleet/fleet.hpp"
+#include "sim/topology/node_list.hpp"
 
 namespace sim {
 namespace {
@@ -21,14 +23,27 @@ struct JobEntry {
   SourcePosition where;
 };
 
+// `set` of a job or of all.
+void add_changes(const ObjectReader& from, std::vector<std::string>& changes) {
+  if (!from.has("set")) return;
+  for (const ValueReader& change : from.list("set"))
+    changes.push_back(change.text());
+}
+
 JobEntry read_job(const ObjectReader& entry) {
   JobEntry job{
       .name = "", .scenario = entry.text("scenario"), .changes = {}, .where = entry.where()};
   job.name = entry.text_or("name", std::filesystem::path{job.scenario}.stem().string());
-  if (entry.has("node_list")) job.changes.push_back("cluster.node_list=" + entry.text("node_list"));
-  if (entry.has("set"))
-    for (const ValueReader& change : entry.list("set"))
-      job.changes.push_back(change.text());
+  if (entry.has("node_list")) {
+    const std::string list = entry.text("node_list");
+    try {
+      job.changes.push_back(fmt::format("cluster.nodes={}", expand_node_list(list).size()));
+    } catch (const std::invalid_argument& error) {
+      entry.problem("node_list", error.what());
+    }
+    job.changes.push_back("cluster.node_list=" + list);
+  }
+  add_changes(entry, job.changes);
   return job;
 }
 
@@ -50,6 +65,9 @@ Fleet load_fleet(const std::string& path) {
               .jobs = {}};
   fleet.phases = static_cast<int>(top.integer_or("phases", 8, {1, most_phases}));
   fleet.seed = static_cast<std::uint64_t>(top.integer_or("seed", 1, {0, 1'000'000'000}));
+  const std::string cluster = top.text("cluster");
+  std::vector<std::string> of_all;
+  add_changes(top, of_all);
   std::vector<JobEntry> entries;
   std::set<std::string> names;
   for (const ValueReader& value : top.list("jobs")) {
@@ -62,8 +80,11 @@ Fleet load_fleet(const std::string& path) {
     top.problem("jobs",
                 fmt::format("jobs has {} entries; allowed: 1 to {}", entries.size(), most_jobs));
   document.finish();
-  for (const JobEntry& job : entries)
+  of_all.insert(of_all.begin(), "cluster.path=" + referenced_file(path, cluster, "topologies"));
+  for (JobEntry& job : entries) {
+    job.changes.insert(job.changes.begin(), of_all.begin(), of_all.end());
     fleet.jobs.push_back({job.name, load_scenario(scenario_of(job, path), job.changes)});
+  }
   return fleet;
 }
 

@@ -35,25 +35,32 @@ TextGrid job_grid(const FleetForecast& forecast) {
 
 std::string link_text(const SharedLink& link) {
   const std::string alike = link.alike > 1 ? fmt::format(" and {} alike", link.alike - 1) : "";
-  return fmt::format("{}{}, in use for {:.0f} % and {:.0f} % of their steps alone", link.name,
-                     alike, 100 * link.first_busy, 100 * link.second_busy);
+  return fmt::format("{}{}, in use for {:.0f} and {:.0f} % of their steps alone", link.name, alike,
+                     100 * link.first_busy, 100 * link.second_busy);
 }
 
 TextGrid pair_grid(const FleetForecast& forecast) {
-  TextGrid grid{.columns = {{"job", "job"},
-                            {"beside", "beside"},
-                            {"step", "slowdown_median"},
-                            {"shared link that both use most", "link"}},
+  TextGrid grid{.columns = {{"job", "job"}, {"beside", "beside"}, {"step", "slowdown_median"}},
                 .rows = {}};
   for (const JobPair& pair : forecast.pairs) {
     const std::string& first = forecast.jobs[pair.first].name;
     const std::string& second = forecast.jobs[pair.second].name;
-    const std::string link = pair.links.empty() ? "none" : link_text(pair.links.front());
-    grid.rows.push_back({first, second, "x " + spread_text(pair.of_first), link});
-    grid.rows.push_back(
-        {second, first, "x " + spread_text(pair.of_second), std::string{"the same"}});
+    grid.rows.push_back({first, second, "x " + spread_text(pair.of_first)});
+    grid.rows.push_back({second, first, "x " + spread_text(pair.of_second)});
   }
   return grid;
+}
+
+// A line for each pair.
+std::string links_text(const FleetForecast& forecast, const char* bullet) {
+  std::string text;
+  for (const JobPair& pair : forecast.pairs) {
+    text += fmt::format("{}{} and {}: ", bullet, forecast.jobs[pair.first].name,
+                        forecast.jobs[pair.second].name);
+    text += pair.links.empty() ? "no link between switches" : link_text(pair.links.front());
+    text += '\n';
+  }
+  return text;
 }
 
 // The job that loses most, and to whom.
@@ -88,7 +95,9 @@ std::string head(const FleetForecast& forecast) {
 std::string fleet_table(const FleetForecast& forecast) {
   std::string text =
       head(forecast) + "\n\n" + sentence(forecast) + "\n\n" + grid_table(job_grid(forecast));
-  if (!forecast.pairs.empty()) text += "\n" + grid_table(pair_grid(forecast));
+  if (!forecast.pairs.empty())
+    text += "\nTwo at a time\n" + grid_table(pair_grid(forecast)) +
+            "\nOf the links that both use, the one in use most\n" + links_text(forecast, "  ");
   return text +
          "\nA step beside others, over the step alone: the median of the phases (least to "
          "most).\n";
@@ -101,7 +110,8 @@ std::string fleet_csv(const FleetForecast& forecast) {
 std::string fleet_markdown(const FleetForecast& forecast) {
   std::string text = "# " + head(forecast) + "\n\n" + sentence(forecast) + "\n\n" +
                      grid_markdown(job_grid(forecast));
-  if (!forecast.pairs.empty()) text += "\n" + grid_markdown(pair_grid(forecast));
+  if (!forecast.pairs.empty())
+    text += "\n" + grid_markdown(pair_grid(forecast)) + "\n" + links_text(forecast, "- ");
   return text;
 }
 
