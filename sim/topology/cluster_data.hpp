@@ -11,6 +11,7 @@
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/import/import.hpp"
 #include "sim/topology/node_template.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 
@@ -26,6 +27,7 @@ struct Cluster::Data {
   NodeRoutes routes;
   Fabric fabric;
   NetworkTraits network;
+  Transport transport;
   HostTraits host;
   std::vector<MeasuredCurve> measured;
   std::vector<std::string> sources;
