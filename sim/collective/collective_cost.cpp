@@ -17,7 +17,7 @@ namespace {
 // each end (NCCL_NET_OVERHEAD).
 constexpr double infiniband_path = 4.75e-6;
 
-Form form_of(const FormInput& in, Algorithm algorithm) {
+Form ideal_form_of(const FormInput& in, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::ring:
       if (in.kind == CollectiveKind::all_to_all)
@@ -40,6 +40,12 @@ Form form_of(const FormInput& in, Algorithm algorithm) {
   }
   SIM_CHECK(algorithm != Algorithm::automatic);
   return {};
+}
+
+Form form_of(const FormInput& in, Algorithm algorithm) {
+  Form form = ideal_form_of(in, algorithm);
+  form.latency += tail_seconds(in, algorithm, form);
+  return form;
 }
 
 double seconds_of(const Form& form) {
@@ -71,17 +77,20 @@ void replace_time(Form& form, double seconds) {
 FormInput form_input(const Cluster& cluster, const GroupShape& shape, const Collective& request,
                      CollectiveChoice choice) {
   const NetworkTraits& network = cluster.network();
-  return {.shape = shape,
-          .group = nccl_group(cluster, shape, choice),
-          .kind = request.kind,
-          .bytes = static_cast<double>(payload(request).count()),
-          .shards = choice.server_shards,
-          .network_overhead = to_seconds(network.network_overhead),
-          .simple_overhead = to_seconds(network.simple_overhead),
-          .most_ll = network.most_ll,
-          .most_ll128 = network.most_ll128,
-          .nvls = network.nvls,
-          .sharp = network.sharp};
+  FormInput in{.shape = shape,
+               .group = nccl_group(cluster, shape, choice),
+               .kind = request.kind,
+               .bytes = static_cast<double>(payload(request).count()),
+               .shards = choice.server_shards,
+               .network_overhead = to_seconds(network.network_overhead),
+               .simple_overhead = to_seconds(network.simple_overhead),
+               .most_ll = network.most_ll,
+               .most_ll128 = network.most_ll128,
+               .nvls = network.nvls,
+               .sharp = network.sharp,
+               .transport = transport_of(cluster)};
+  apply_transport(cluster, in);
+  return in;
 }
 
 CollectiveCost cost_of(const Form& form, CollectiveCost cost) {
@@ -127,7 +136,9 @@ CollectiveCost collective_cost(const Cluster& machine, const GroupShape& shape,
     cost.algorithm = Algorithm::direct;
     cost.protocol = Protocol::simple;
     const double small = to_seconds(cluster.device().memory_kernels.fixed);
-    return cost_of(fused_exchange_form(in, request, small), cost);
+    Form form = fused_exchange_form(in, request, small);
+    form.latency += tail_seconds(in, Algorithm::direct, form);
+    return cost_of(form, cost);
   }
   // User buffers lie on one node; over several the group has NCCL.
   if (request.carrier != Carrier::nccl && shape.nodes == 1) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -190,6 +191,12 @@ Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
                       const ClusterChanges& changes) {
   Document document = Document::load(path);
   refuse_other_kinds(document, FileKind::cluster);
+  // No shipped file has this section; what-ifs may begin it.
+  const bool of_transport =
+      std::any_of(changes.cluster.begin(), changes.cluster.end(),
+                  [](const Change& change) { return change.key.starts_with("transport."); });
+  if (of_transport && !document.root_has("transport"))
+    document.change(std::array{Change{"transport", "{}"}});
   document.change(changes.cluster);
   ClusterFiles files;
   files.device = [&](const std::string& file) { return load_device(file, changes.device); };

@@ -12,6 +12,7 @@
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/import/import.hpp"
 #include "sim/topology/node_template.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 
@@ -41,6 +42,7 @@ struct Cluster::Data {
   std::vector<Pool> pools{1};
   Pool joint;  // of several pools: what groups across them go by (joint_pool()). Its node is empty
   Fabric fabric;
+  Transport transport;
   std::vector<std::string> sources;
   std::vector<std::string> node_notes;  // of an imported node's file; also in `sources`
 

@@ -180,6 +180,7 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
                                                                      "per_node_limit", Bandwidth{})
                                                                : Bandwidth{};
   pool.network = read_network(top.object("network"));
+  if (top.has("transport")) data.transport = read_transport(top.object("transport"));
   if (top.has("host")) pool.host = read_host(top.object("host"));
   if (top.has("measured"))
     for (const ValueReader& curve : top.list("measured"))

@@ -64,6 +64,16 @@ std::string path_text(const Cluster& cluster, const Route& route) {
   return text;
 }
 
+std::string quality_text(const Cluster& cluster, const Route& route) {
+  const PathQuality quality = path_quality(cluster, route);
+  std::string text;
+  if (quality.loss > 0)
+    text += fmt::format(", {:.2g} of packets lost, {:.1f} % of the rate left", quality.loss,
+                        100 / quality.sends);
+  if (quality.most > Bandwidth{}) text += ", window allows " + to_text(quality.most);
+  return text;
+}
+
 std::string example_routes(const Cluster& cluster) {
   const auto per_node = static_cast<std::uint32_t>(cluster.gpus_per_node());
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus());
@@ -73,9 +83,10 @@ std::string example_routes(const Cluster& cluster) {
   std::string text;
   for (const std::uint32_t target : targets) {
     const Route route = cluster.route(GpuId{0}, GpuId{target});
-    text += fmt::format("  node 0 gpu 0 to node {} gpu {}: {}, {}, {}{}\n", target / per_node,
+    text += fmt::format("  node 0 gpu 0 to node {} gpu {}: {}, {}, {}{}{}\n", target / per_node,
                         target % per_node, word(route.kind), to_text(route.bandwidth),
-                        to_text(route.latency), path_text(cluster, route));
+                        to_text(route.latency), quality_text(cluster, route),
+                        path_text(cluster, route));
   }
   return text;
 }
@@ -163,6 +174,13 @@ std::string describe(const Cluster& cluster) {
   if (!data.fabric.shape.empty()) text += ", " + data.fabric.shape;
   text += '\n';
   if (data.pools.size() == 1) text += network_text(cluster.network());
+  if (const Transport& transport = data.transport; transport.limits())
+    text += fmt::format(
+        "transport: {}, of packets lost {:g} on a NIC's link and {:g} on a link between switches, "
+        "{} until a packet is sent again, {} retries, window {}\n",
+        word(transport.recovery), transport.nic_loss, transport.fabric_loss,
+        to_text(transport.timeout), transport.retries,
+        transport.window > Bytes{} ? to_text(transport.window) : "without a limit");
   text += fmt::format("links (each direction is one):\n  {:<8}{:>10}  {:>10}  {:>9}  example\n",
                       "kind", "count", "capacity", "latency");
   for (const auto& [kind, sum] : link_classes(cluster))

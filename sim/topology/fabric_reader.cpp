@@ -103,4 +103,24 @@ FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
   return spec;
 }
 
+Transport read_transport(const ObjectReader& reader) {
+  constexpr RealRange chance{.min = 0, .max = 0.5};
+  Transport transport;
+  transport.nic_loss = reader.real_or("loss", 0, chance);
+  transport.fabric_loss = reader.real_or("fabric_loss", transport.nic_loss, chance);
+  transport.recovery = reader.word_or<LossRecovery>("recovery", transport.recovery);
+  transport.mtu = reader.bytes_or("mtu", transport.mtu);
+  transport.timeout = reader.duration_or("timeout", transport.timeout);
+  transport.retries = as_int(reader.integer_or("retries", transport.retries, {.min = 0, .max = 7}));
+  transport.window = reader.bytes_or("window", transport.window);
+  transport.round_trip = reader.duration_or("round_trip", transport.round_trip);
+  if (transport.mtu < Bytes{256} || transport.mtu > Bytes{65536})
+    reader.problem("mtu", "mtu is a packet's payload; allowed: 256 B to 64 KiB");
+  if (transport.timeout <= Duration{})
+    reader.problem("timeout", "timeout is 0; allowed: more, such as 100 us");
+  if (transport.window > Bytes{} && transport.window < transport.mtu)
+    reader.problem("window", "window is less than one packet (mtu); allowed: at least as much");
+  return transport;
+}
+
 }  // namespace sim

@@ -162,6 +162,7 @@ Cluster::Data read_pools(const Document& document, std::optional<int> nodes,
     if (std::vector<Link> own = nics_of(pool); total(own) > total(nics)) nics = std::move(own);
   fabric = read_fabric(top.object("fabric"), nics);
   if (fabric.kind == FabricKind::none) top.problem("fabric", "pools need a fabric to join them");
+  if (top.has("transport")) data.transport = read_transport(top.object("transport"));
   if (!data.pools.empty()) check_pools(top, data.pools, fabric);
   for (const ValueReader& line : top.list("sources"))
     data.sources.push_back(line.text());
