@@ -48,15 +48,6 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.loads = plan.loads;
 }
 
-// Of the GPUs that the job has, whatever pools they are of.
-FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
-  if (cluster.pools() == 1) return cluster.device().peak(dtype);
-  double sum = 0;
-  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(ranks); ++rank)
-    sum += cluster.of_pool(cluster.pool_of({rank})).device().peak(dtype).in_flops_per_second();
-  return FlopRate::per_second(sum / ranks);
-}
-
 std::string device_origins(const Cluster& cluster) {
   if (cluster.pools() == 1) return cluster.device().origin;
   std::string text;
@@ -233,6 +224,14 @@ const char* plural(std::uint64_t count) {
 }
 
 }  // namespace
+
+FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
+  if (cluster.pools() == 1) return cluster.device().peak(dtype);
+  double sum = 0;
+  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(ranks); ++rank)
+    sum += cluster.of_pool(cluster.pool_of({rank})).device().peak(dtype).in_flops_per_second();
+  return FlopRate::per_second(sum / ranks);
+}
 
 bool Report::fits() const {
   return std::all_of(memory.begin(), memory.end(), [](const StageMemory& m) { return m.fits(); });

@@ -215,4 +215,7 @@ std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 std::string does_not_fit_text(const Report& report, const Scenario& scenario,
                               const Cluster& cluster);
 
+// mean_peak() is the data-sheet rate of the first `ranks` GPUs, whatever pools they are of.
+FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype);
+
 }  // namespace sim
