@@ -64,6 +64,17 @@ void Trainer::start() {
   control_.barrier();
 }
 
+void Trainer::go_on(const KeptState& kept) {
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->enter(RankPhase::preparing);
+  restore_state(kept, *setup_.program, parameters_, *setup_.backend);
+  next_step_ = kept.next_step;
+  control_.barrier();
+}
+
+KeptState Trainer::keep() {
+  return keep_state(*setup_.program, parameters_, *setup_.backend, next_step_);
+}
+
 StepOutcome Trainer::run_step(bool record, bool together) {
   const BoundProgram& program = *setup_.program;
   const std::vector<std::int32_t> tokens = tokens_of_rank(

@@ -86,7 +86,7 @@ TEST_CASE("a collective waits for the last packets of all its connections", "[co
 
 TEST_CASE("a message between nodes waits for its last packets, too", "[collective]") {
   const Cluster ideal = load("dgx-h100", 4);
-  const Cluster cluster = lossy({{"transport.loss", "1e-4"}});
+  const Cluster cluster = lossy({{"transport.loss", "0.01"}});
   const auto cost = [](const Cluster& machine, std::uint32_t to) {
     return transfer_cost(machine, machine.route(GpuId{0}, GpuId{to}), 64_MiB);
   };
@@ -114,19 +114,20 @@ TEST_CASE("a window bounds what a NIC sends to a peer", "[collective]") {
 }
 
 TEST_CASE("measured curves are scaled to the network that loses packets", "[collective]") {
-  const std::string path = sim::test::source_dir() + "/topologies/dgx-h100.yaml";
-  const Cluster as_is = load_cluster(path, 4);
+  const std::string path = sim::test::source_dir() + "/topologies/aws-p5.yaml";
+  const Cluster as_is = load_cluster(path, 2);
   const Cluster cluster =
-      load_cluster(path, 4, {.cluster = {{"transport.loss", "1e-4"}}, .device = {}});
+      load_cluster(path, 2, {.cluster = {{"transport.loss", "1e-4"}}, .device = {}});
   REQUIRE(as_is.measured().size() == cluster.measured().size());
   bool between = false;
   for (std::size_t i = 0; i < as_is.measured().size(); ++i) {
     const MeasuredCurve& before = as_is.measured()[i];
     const MeasuredCurve& after = cluster.measured()[i];
-    if (before.nodes == 1) CHECK(after.points.back().time == before.points.back().time);
-    if (before.nodes == 1) continue;
-    between = true;
-    CHECK(after.points.back().time > before.points.back().time);
+    between = between || before.nodes > 1;
+    if (before.nodes == 1)
+      CHECK(after.points.back().time == before.points.back().time);
+    else
+      CHECK(after.points.back().time > before.points.back().time);
   }
   CHECK(between);
 }
