@@ -203,12 +203,8 @@ void PlanPane::refresh_plan() {
   front_->set_empty_text(
       tr("Give the tokens to train on: then each number of GPUs is a point "
          "here, by the days and the cost of the run."));
-  const std::optional<std::size_t> main = shown_ ? main_answer(*shown_) : std::nullopt;
   if (!shown_ || (chosen_ && *chosen_ >= shown_->points.size())) chosen_.reset();
-  if (!chosen_by_user_ && main) {
-    chosen_ = shown_->answers[*main].point;
-    answers_->select_row(static_cast<int>(*main));
-  }
+  if (shown_ && !chosen_by_user_) choose_main();
   if (chosen_)
     choose(*chosen_);
   else
@@ -216,6 +212,13 @@ void PlanPane::refresh_plan() {
   for (QPushButton* one : {page_, csv_})
     one->setEnabled(shown_ != nullptr);
   copy_->setEnabled(shown_ && !commands_.empty());
+}
+
+void PlanPane::choose_main() {
+  const std::optional<std::size_t> main = main_answer(*shown_);
+  if (!main) return;
+  chosen_ = shown_->answers[*main].point;
+  answers_->select_row(static_cast<int>(*main));
 }
 
 void PlanPane::choose(std::size_t point) {

@@ -58,6 +58,7 @@ class PlanPane : public QWidget {
   void refresh();
   void refresh_plan();
   void refresh_facts();
+  void choose_main();  // the point of the main answer
   void show_progress();
   void show_sentence();
   void show_failure(const std::vector<sim::Problem>& problems);
