@@ -18,6 +18,7 @@
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/memory_hints.hpp"
 #include "sim/report/memory_kinds.hpp"
+#include "sim/report/server_parts.hpp"
 #include "sim/scenario/node_use.hpp"
 #include "sim/scenario/read/read_anchor.hpp"
 #include "sim/schedule/closed_form.hpp"
@@ -79,21 +80,6 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
   report.counted_flops = scenario.model.is_layer_list ? CountedFlops::listed
                          : half                       ? CountedFlops::causal_half
                                                       : CountedFlops::full;
-}
-
-// The parts of a step without an exchange become those of the mean worker, the rest of its step is
-// waiting. `all` is a step of the slowest worker.
-void add_servers(Breakdown& parts, const ServerRun& run) {
-  const Duration all = parts.total();
-  const double share = all > Duration{} ? to_seconds(run.compute) / to_seconds(all) : 0;
-  for (Duration Breakdown::*part :
-       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_context,
-        &Breakdown::exposed_expert, &Breakdown::exposed_pipeline, &Breakdown::bubble,
-        &Breakdown::host})
-    parts.*part = Duration{static_cast<std::int64_t>(static_cast<double>((parts.*part).count()) *
-                                                     std::min(share, 1.0))};
-  parts.exposed_data = {};
-  parts.exposed_data = run.step - parts.total();
 }
 
 void add_pools(Report& report, const Plan& plan, const Cluster& cluster, const Timeline& timeline) {
@@ -231,6 +217,19 @@ FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
   for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(ranks); ++rank)
     sum += cluster.of_pool(cluster.pool_of({rank})).device().peak(dtype).in_flops_per_second();
   return FlopRate::per_second(sum / ranks);
+}
+
+void add_servers(Breakdown& parts, const ServerRun& run) {
+  const Duration all = parts.total();
+  const double share = all > Duration{} ? to_seconds(run.compute) / to_seconds(all) : 0;
+  for (Duration Breakdown::*part :
+       {&Breakdown::compute, &Breakdown::exposed_tensor, &Breakdown::exposed_context,
+        &Breakdown::exposed_expert, &Breakdown::exposed_pipeline, &Breakdown::bubble,
+        &Breakdown::host})
+    parts.*part = Duration{static_cast<std::int64_t>(static_cast<double>((parts.*part).count()) *
+                                                     std::min(share, 1.0))};
+  parts.exposed_data = {};
+  parts.exposed_data = run.step - parts.total();
 }
 
 bool Report::fits() const {

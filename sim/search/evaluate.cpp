@@ -11,11 +11,6 @@
 
 namespace sim {
 
-LayoutParts layout_parts(const Plan& plan, const Timeline& timeline) {
-  const Breakdown breakdown = mean_breakdown(plan, timeline);
-  return {breakdown, step_shares(plan, timeline, breakdown)};
-}
-
 void KnownLayoutParts::keep(std::uint32_t index, const LayoutParts& parts) {
   const std::lock_guard lock{mutex_};
   parts_.try_emplace(index, parts);
@@ -112,11 +107,10 @@ Duration EvaluationInParts::step_time(Duration limit) {
   throw_if_stopped(control_);
   SimulationOptions options = specification_.workload.options;
   if (limit < Duration::max()) options.limit = limit;
-  const Timeline timeline =
-      simulate(planned_->plan, cluster_, options, memory_.wirings, control_).timeline;
-  made_.step_time = timeline.end.time_since_epoch();
+  const LayoutTime time = time_layout(planned_->plan, cluster_, options, memory_.wirings, control_);
+  made_.step_time = time.step;
   simulated_ = made_.step_time <= limit;
-  if (simulated_) memory_.step_parts.keep(made_.index, layout_parts(planned_->plan, timeline));
+  if (simulated_) memory_.step_parts.keep(made_.index, time.parts);
   return made_.step_time;
 }
 

@@ -21,7 +21,7 @@
 #include "sim/engine/wirings.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/search/candidates.hpp"
-#include "sim/timeline/step_shares.hpp"
+#include "sim/search/layout_time.hpp"
 
 namespace sim {
 
@@ -36,13 +36,6 @@ struct Evaluation {
   Duration step_time{};  // zero where the tensors alone are too much: not simulated
   bool operator==(const Evaluation&) const = default;
 };
-
-// LayoutParts are the parts that the step of a layout consists of.
-struct LayoutParts {
-  Breakdown breakdown;
-  StepShares shares;
-};
-LayoutParts layout_parts(const Plan& plan, const Timeline& timeline);
 
 // KnownLayoutParts keeps, by number, the parts of the layouts that were simulated in full.
 // Thread-safe.

@@ -288,8 +288,7 @@ RankedLayout ranked(const Search& search, const Evaluation& evaluation, const Co
   if (!parts) {
     const Plan plan = make_plan(workload.model, made.layout);
     throw_if_stopped(control);
-    parts = layout_parts(
-        plan, simulate(plan, cluster, workload.options, search.memory().wirings, control).timeline);
+    parts = time_layout(plan, cluster, workload.options, search.memory().wirings, control).parts;
   }
   made.breakdown = parts->breakdown;
   add_interval(made, workload, cluster, parts->shares);
