@@ -368,6 +368,7 @@ struct Bounds::Parts {
     offload(without_activations(pipeline.offload), layout);
     take_shortest_sequences(layout);
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
+    layout.replica_batches.clear();
     layout.global_batch = few.more * layout.data_parallel;
     const ShardedModel more = shard(model, layout);
     layout.global_batch = few.some * layout.data_parallel;

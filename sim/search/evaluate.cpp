@@ -80,6 +80,7 @@ void EvaluationInParts::plan(const Layout& layout) {
 
 // What leaves as much free of the smallest device of the pools as the stage does of its own.
 Bytes EvaluationInParts::on_smallest(const StageMemory& stage) const {
+  if (stage.capacity == Bytes{}) return {};  // not planned yet
   return stage.total - stage.capacity + cluster_.device().memory;
 }
 
