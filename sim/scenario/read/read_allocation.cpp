@@ -9,7 +9,7 @@
 namespace sim {
 namespace {
 
-// A text, or a list of numbers and names, as a text.
+// A text, or a list of names, numbers and ranges of numbers, as a text.
 std::string list_text(const Layered& cluster) {
   const ObjectReader* holder = cluster.holder("node_list");
   const ValueReader value = holder->at("node_list");
@@ -21,7 +21,8 @@ std::string list_text(const Layered& cluster) {
       item.problem("expected the number or the name of a node");
       continue;
     }
-    text += (text.empty() ? "" : ",") + *name;
+    const bool numbers = name->find_first_not_of("0123456789-") == std::string::npos;
+    text += (text.empty() ? "" : ",") + (numbers ? '[' + *name + ']' : *name);
   }
   if (text.empty()) value.problem("node_list names no node");
   return text;
