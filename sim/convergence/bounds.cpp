@@ -67,7 +67,15 @@ constexpr std::array bounds{
         "SGD; unbiased rounding. The engine's int8 and int4 round to the nearest integer, as "
         "ZeRO++ does, which is not unbiased, so this does not cover them.",
         "Alistarh et al. 2017, QSGD: Communication-Efficient SGD via Gradient Quantization and "
-        "Encoding, arXiv:1610.02132"}};
+        "Encoding, arXiv:1610.02132"},
+    ConvergenceBound{
+        "lost messages", "",
+        "Where each message between workers and parameter servers is lost with a fixed chance, and "
+        "averages are over what arrives, training converges at a rate comparable to that of a "
+        "reliable network; the chance matters less the more servers there are.",
+        "SGD; smooth loss; gradients of bounded variance; losses that are independent. The engine "
+        "(--drop-rate) loses messages on the way to an average, not on the way back.",
+        "Yu et al. 2019, Distributed Learning over Unreliable Networks, ICML, arXiv:1810.07766"}};
 
 constexpr std::string_view caution =
     "These are orders of growth, with constants that are not known for a given model, and most are "

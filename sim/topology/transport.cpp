@@ -57,7 +57,8 @@ PathQuality path_quality(const Cluster& cluster, const Route& route) {
   const Transport& transport = transport_of(cluster);
   PathQuality quality;
   if (route.kind != PathKind::network || !transport.limits()) return quality;
-  const double nics = crossings(cluster, route, LinkKind::nic);
+  // One at each end: the limit of all NICs of a node, in a flat fabric, is no link of its own.
+  const double nics = std::min(2.0, crossings(cluster, route, LinkKind::nic));
   const double switches = crossings(cluster, route, LinkKind::fabric);
   quality.loss = -std::expm1(nics * std::log1p(-transport.nic_loss) +
                              switches * std::log1p(-transport.fabric_loss));
