@@ -9,7 +9,9 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/search/bounds.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/search_checks.hpp"
 #include "tests/temporary.hpp"
 
 namespace sim {
@@ -132,6 +134,37 @@ TEST_CASE("each stage has the memory of its pool", "[pools]") {
   CHECK(stages[0].capacity == scenario.cluster.of_pool(0).device().memory);
   CHECK(stages[3].capacity == scenario.cluster.of_pool(1).device().memory);
   CHECK(stages[0].capacity > stages[3].capacity);
+}
+
+TEST_CASE("a search over pools loses nothing by its bounds, and balances by speed", "[pools]") {
+  for (const char* second : {"dgx-a100-80", "dgx-a100-40", "dgx-h200"}) {
+    const PoolFile machine{"pools.yaml", pools_of("dgx-h100", 1, second, 2)};
+    const std::string text = fmt::format(
+        "model: {{name: small, source: none, transformer: {{layers: 12, hidden: 2048, heads: 16, "
+        "feed_forward: 8192, vocabulary: 64000, max_sequence: 8192, norm: rms, activation: swiglu, "
+        "positions: rotary, biases: none}}}}\n"
+        "cluster: {{path: {}}}\nlayout: {{sequence_length: 2048, global_batch: 48}}\n"
+        "search: {{micro_batch: 1, recompute: none, schedule: 1f1b, tensor_parallel: [4, 8], "
+        "uneven: true}}\n",
+        machine.path());
+    INFO(text);
+    const auto asked = [&] { return load_search(ScenarioSources::of_text(text, "small.yaml")); };
+    const test::Outcome pruned = test::outcome_of(asked(), true);
+    REQUIRE(pruned == test::outcome_of(asked(), false));
+    const SearchSpecification specification = asked();
+    const Candidates listed = list_candidates(specification);
+    const Bounds bounds{specification, listed};
+    int balanced = 0;
+    for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
+      const Evaluation exact = evaluate(specification, listed, i);
+      INFO(describe(layout_of(specification, listed, i)));
+      balanced += layout_of(specification, listed, i).replica_batches.empty() ? 0 : 1;
+      if (exact.fits) REQUIRE(bounds.fine(i).step_time <= exact.step_time);
+    }
+    CHECK(balanced > 0);
+    CHECK_FALSE(
+        layout_of(specification, listed, pruned.best.front().index).replica_batches.empty());
+  }
 }
 
 TEST_CASE("pools and batches that do not go together are refused by name", "[pools]") {
