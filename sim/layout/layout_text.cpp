@@ -65,6 +65,13 @@ std::string counts_text(const std::vector<int>& counts) {
   return line.take();
 }
 
+// Further from an even split than layers that do not divide.
+bool is_uneven(const std::vector<int>& layers) {
+  if (layers.empty()) return false;
+  const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
+  return *most - *least > 1;
+}
+
 std::string terms(const Layout& l) {
   Line line{" "};
   line.add(true, "tp {}", l.tensor_parallel);
@@ -75,6 +82,7 @@ std::string terms(const Layout& l) {
   line.add(l.expert_tensor_parallel > 1, "etp {}", l.expert_tensor_parallel);
   line.add(true, "pp {}", l.pipeline_parallel);
   line.add(l.virtual_stages > 1, "v {}", l.virtual_stages);
+  line.add(is_uneven(l.layers_per_chunk), "layers {}", counts_text(l.layers_per_chunk));
   line.add(true, "dp {} mb {}", l.data_parallel, l.micro_batch);
   line.add(!l.replica_batches.empty(), "batches {}", counts_text(l.replica_batches));
   line.add(l.pipeline_parallel > 1, "{}", word(l.schedule));

@@ -136,7 +136,7 @@ TEST_CASE("each stage has the memory of its pool", "[pools]") {
   CHECK(stages[0].capacity > stages[3].capacity);
 }
 
-TEST_CASE("a search over pools loses nothing by its bounds, and balances by speed", "[pools]") {
+TEST_CASE("a search over pools loses nothing by its bounds, and divides by speed", "[pools]") {
   for (const char* second : {"dgx-a100-80", "dgx-a100-40", "dgx-h200"}) {
     const PoolFile machine{"pools.yaml", pools_of("dgx-h100", 1, second, 2)};
     const std::string text = fmt::format(
@@ -149,8 +149,7 @@ TEST_CASE("a search over pools loses nothing by its bounds, and balances by spee
         machine.path());
     INFO(text);
     const auto asked = [&] { return load_search(ScenarioSources::of_text(text, "small.yaml")); };
-    const test::Outcome pruned = test::outcome_of(asked(), true);
-    REQUIRE(pruned == test::outcome_of(asked(), false));
+    REQUIRE(test::outcome_of(asked(), true) == test::outcome_of(asked(), false));
     const SearchSpecification specification = asked();
     const Candidates listed = list_candidates(specification);
     const Bounds bounds{specification, listed};
@@ -161,9 +160,8 @@ TEST_CASE("a search over pools loses nothing by its bounds, and balances by spee
       balanced += layout_of(specification, listed, i).replica_batches.empty() ? 0 : 1;
       if (exact.fits) REQUIRE(bounds.fine(i).step_time <= exact.step_time);
     }
-    CHECK(balanced > 0);
-    CHECK_FALSE(
-        layout_of(specification, listed, pruned.best.front().index).replica_batches.empty());
+    const bool differ_in_speed = second != std::string_view{"dgx-h200"};
+    CHECK((balanced > 0) == differ_in_speed);
   }
 }
 
