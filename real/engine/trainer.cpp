@@ -145,8 +145,8 @@ StepResult Trainer::agree_on(const StepOutcome& outcome) {
     if (at.pipeline == last && at.tensor == 0) result.loss += ranks[r].loss;
     result.time = std::max(result.time, sim::Duration{ranks[r].picoseconds});
   }
-  // The mean over micro-batches and replicas: each has as many tokens.
-  result.loss /= static_cast<double>(plan.layout.micro_batches() * plan.layout.data_parallel);
+  // The mean over all micro-batches: each has as many tokens.
+  result.loss /= static_cast<double>(plan.layout.step_batches());
   result.gradient_norm = ranks.front().gradient_norm;
   const bool found = std::any_of(ranks.begin(), ranks.end(),
                                  [](const RankStep& rank) { return rank.first_not_finite >= 0; });

@@ -124,8 +124,9 @@ HopSeconds hop_seconds(const FormInput& in, Algorithm algorithm) {
           .inter = nccl.inter * 1e-6 + std::max(0.0, path - infiniband_path) + simple};
 }
 
-CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
+CollectiveCost collective_cost(const Cluster& machine, const GroupShape& shape,
                                const Collective& request, CollectiveChoice choice) {
+  const Cluster cluster = machine.of_pool(shape.pool);
   CollectiveCost cost{.algorithm = choice.algorithm, .protocol = choice.protocol};
   if (cost.algorithm == Algorithm::automatic) cost.algorithm = Algorithm::ring;
   if (cost.protocol == Protocol::automatic) cost.protocol = Protocol::simple;
@@ -161,9 +162,10 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   return cost_of(form, cost);
 }
 
-std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuId> members,
+std::vector<Hop> collective_pattern(const Cluster& machine, std::span<const GpuId> members,
                                     CollectiveKind kind, Algorithm algorithm, int server_shards) {
   if (members.size() < 2) return {};
+  const Cluster cluster = machine.of_group(members);
   const GroupLayout layout{cluster, members};
   if (kind == CollectiveKind::all_to_all) return direct_pattern(cluster, layout);
   if (kind == CollectiveKind::ring_shift) return shift_pattern(cluster, members);

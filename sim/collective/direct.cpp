@@ -193,7 +193,8 @@ void replace_transfer(CollectiveCost& cost, const MeasuredCurve& curve, double b
 
 }  // namespace
 
-CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes) {
+CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes) {
+  const Cluster cluster = machine.of_pool(route.pool);
   CollectiveCost cost{.algorithm = Algorithm::direct};
   cost.rounds = 1;
   if (route.hops.empty() || bytes.count() == 0) return cost;
@@ -232,7 +233,8 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   return cost;
 }
 
-std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route) {
+std::vector<Hop> transfer_pattern(const Cluster& machine, const Route& route) {
+  const Cluster cluster = machine.of_pool(route.pool);
   return LinkLoads{cluster}.of_route(route);
 }
 

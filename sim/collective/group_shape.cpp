@@ -292,7 +292,8 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout, bool res
   return ring;
 }
 
-GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
+GroupShape group_shape(const Cluster& machine, std::span<const GpuId> members) {
+  const Cluster cluster = machine.of_group(members);
   const GroupLayout layout{cluster, members};
   RingLoads ring = ring_loads(cluster, layout, false);
   GroupShape shape{.ranks = layout.ranks(),
@@ -300,7 +301,8 @@ GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
                    .ranks_per_node = layout.ranks_per_node(),
                    .uniform = layout.uniform(),
                    .contiguous = layout.contiguous(),
-                   .intra = ring.intra.worst};
+                   .intra = ring.intra.worst,
+                   .pool = cluster.pool()};
   const std::vector<Hop> within = ring.within.hops();
   std::vector<Hop> across = ring.across.hops();
   shape.ring_bandwidth = rate_limit(cluster, merged(within, across));

@@ -295,7 +295,14 @@ bool has_follower(const std::vector<Change>& all, std::string_view key) {
 std::optional<Duration> step_without(const Scenario& scenario, const Plan& plan,
                                      const ClusterChanges& changes, const Control& control) {
   try {
-    Cluster cluster = load_cluster(scenario.cluster_path, scenario.cluster.nodes(), changes);
+    const std::vector<int>& places = scenario.cluster.places();
+    std::optional<int> nodes;  // of the file
+    if (places.empty()) nodes = scenario.cluster.nodes();
+    Cluster cluster = load_cluster(scenario.cluster_path, nodes, changes);
+    if (!places.empty()) {
+      if (*std::ranges::max_element(places) >= cluster.machine_nodes()) return std::nullopt;
+      cluster.use_nodes(places);
+    }
     if (cluster.gpus() < plan.world_size()) return std::nullopt;
     for (const LinkFault& fault : scenario.faults)
       cluster.apply(fault);

@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 const std::string root = test::source_dir();
 
 const std::string machine = "cluster: {path: " + root + "/topologies/dgx-h100.yaml, nodes: 8}\n";
+const std::string drawn_machine =
+    "cluster: {path: " + root +
+    "/topologies/dgx-h100.yaml, nodes: 8, allocation: {kind: fragmented, occupancy: 0.5}}\n";
 const std::string mixtral = "model: " + root + "/models/mixtral-8x7b.yaml\n";
 const std::string dense = "model: " + root + "/models/gpt2.yaml\n";
 const std::string batch = "  sequence_length: 1024\n  global_batch: 64\n";
@@ -203,6 +206,7 @@ std::vector<Host> hosts() {
       "restart: {}";
   std::vector<Host> hosts{
       scenario_host("dense", dense + machine + layout + "  overlap: {}\n"),
+      scenario_host("drawn nodes", dense + drawn_machine + layout),
       scenario_host("selected gradients",
                     dense + machine + layout + "  compression: {gradients: top_k}\n"),
       scenario_host("factors",
