@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "ui/choose/choose_pane.hpp"
+#include "ui/plan/plan_pane.hpp"
 #include "ui/validate/overlay_pane.hpp"
 #include "ui/window/export_view.hpp"
 #include "ui/window/main_window.hpp"
@@ -20,12 +21,14 @@ namespace {
 
 constexpr int exit_failure = 1, exit_usage = 2, exit_input = 3;
 
-constexpr std::array<std::pair<const char*, ui::Job>, 3> jobs{
-    {{"what-if", ui::Job::what_if}, {"choose", ui::Job::choose}, {"validate", ui::Job::validate}}};
+constexpr std::array<std::pair<const char*, ui::Job>, 4> jobs{{{"what-if", ui::Job::what_if},
+                                                               {"choose", ui::Job::choose},
+                                                               {"validate", ui::Job::validate},
+                                                               {"plan", ui::Job::plan}}};
 
 struct Request {
   QString scenario, view, screenshot, state;
-  QStringList run;
+  QStringList run, ask;
   std::optional<ui::Job> job;
   QStringList set;
   QSize size;
@@ -63,19 +66,22 @@ Request parse(const QApplication& application) {
   const QCommandLineOption state{"state", "Writes what is shown as JSON, after each forecast.",
                                  "file"};
   const QCommandLineOption job{
-      "job", "Which job is shown: what-if, choose (begins to search) or validate.", "name"};
+      "job", "Which job is shown: what-if, choose (begins to search), validate or plan.", "name"};
+  const QCommandLineOption ask{
+      "ask", "Fills a field of the job plan, and begins to plan: tokens=1e12 (repeated).",
+      "field=value"};
   const QCommandLineOption run{"run",
                                "Holds the forecast against the record of a run (stepcast run "
                                "--record), or against traces of "
                                "the PyTorch profiler, one per rank (repeated).",
                                "file"};
-  parser.addOptions({set, screenshot, view, size, dark, state, job, run});
+  parser.addOptions({set, screenshot, view, size, dark, state, job, ask, run});
   parser.process(application);
   std::optional<ui::Job> chosen;
   for (const auto& [name, one] : jobs)
     if (parser.value(job) == name) chosen = one;
   if (parser.isSet(job) && !chosen) {
-    say(QString{"--job: '%1' is none of what-if, choose, validate"}.arg(parser.value(job)));
+    say(QString{"--job: '%1' is none of what-if, choose, validate, plan"}.arg(parser.value(job)));
     std::exit(exit_usage);
   }
   if (!size_of(parser.value(size)).isValid()) {
@@ -87,6 +93,7 @@ Request parse(const QApplication& application) {
           parser.value(screenshot),
           parser.value(state),
           parser.values(run),
+          parser.values(ask),
           chosen,
           parser.values(set),
           size_of(parser.value(size)),
@@ -107,6 +114,15 @@ void write_and_exit(ui::MainWindow& window, QWidget& view, const QString& path) 
   poll->start(150);
 }
 
+// fill_plan() says which field there is not; empty: nothing.
+QString fill_plan(ui::PlanForm& form, const QStringList& ask) {
+  for (const QString& one : ask)
+    if (!form.set(one.section('=', 0, 0), one.section('=', 1)))
+      return QString{"--ask: '%1' is none of %2, each with a value behind ="}.arg(
+          one, ui::PlanForm::field_names().join(", "));
+  return {};
+}
+
 // picture() writes the view when nothing of it is computed any more, or says its problems; the view
 // "choose" first searches to the end.
 int picture(ui::MainWindow& window, const Request& request) {
@@ -122,6 +138,7 @@ int picture(ui::MainWindow& window, const Request& request) {
   window.show();
   QApplication::processEvents();  // tabs are laid out first
   window.reveal(request.view);
+  const bool plans = window.job_of(request.view) == ui::Job::plan;
   bool begun = false;
   QTimer poll;
   QObject::connect(&poll, &QTimer::timeout, &window, [&, view] {
@@ -134,12 +151,22 @@ int picture(ui::MainWindow& window, const Request& request) {
     }
     if (searches)
       window.choose().start();
+    else if (plans && !request.ask.isEmpty())
+      window.plan().start();
     else
       write_and_exit(window, *view, request.screenshot);
   });
   poll.start(50);
   QObject::connect(&window.choose(), &ui::ChoosePane::settled_changed, &window, [&, view] {
     if (begun && window.choose().settled()) write_and_exit(window, *view, request.screenshot);
+  });
+  QObject::connect(&window.plan(), &ui::PlanPane::changed, &window, [&, view] {
+    if (!begun || window.plan().job().running()) return;
+    if (window.plan().job().state() == ui::PlanState::done)
+      return write_and_exit(window, *view, request.screenshot);
+    for (const QString& problem : window.plan().form().problems())
+      say(problem);
+    QApplication::exit(exit_input);
   });
   QObject::connect(&window.session(), &ui::Session::problems_changed, &window, [&] {
     for (const sim::Problem& problem : window.session().problems())
@@ -166,8 +193,9 @@ int main(int argc, char** argv) {
   const bool pictured = !request.screenshot.isEmpty();
   if (!pictured && request.state.isEmpty()) window.restore_settings();
   if (!request.state.isEmpty()) new ui::StateFile{window, request.state};
-  if (pictured && request.scenario.isEmpty() && request.job != ui::Job::validate &&
-      window.job_of(request.view) != ui::Job::validate) {
+  const ui::Job viewed = request.job.value_or(window.job_of(request.view));
+  if (pictured && request.scenario.isEmpty() && viewed != ui::Job::validate &&
+      viewed != ui::Job::plan) {
     say("--screenshot needs a scenario");
     return exit_usage;
   }
@@ -183,6 +211,10 @@ int main(int argc, char** argv) {
       return exit_input;
     }
   }
+  if (const QString wrong = fill_plan(window.plan().form(), request.ask); !wrong.isEmpty()) {
+    say(wrong);
+    return exit_usage;
+  }
   if (!request.run.isEmpty()) window.open_run(request.run);
   if (pictured) return picture(window, request);
   window.show();
@@ -191,5 +223,13 @@ int main(int argc, char** argv) {
     QObject::connect(
         &window.session(), &ui::Session::result_changed, &window.choose(),
         [&window] { window.choose().start(); }, Qt::SingleShotConnection);
+  if (request.job == ui::Job::plan && !request.ask.isEmpty()) {
+    if (request.scenario.isEmpty())
+      window.plan().start();
+    else
+      QObject::connect(
+          &window.session(), &ui::Session::result_changed, &window.plan(),
+          [&window] { window.plan().start(); }, Qt::SingleShotConnection);
+  }
   return QApplication::exec();
 }

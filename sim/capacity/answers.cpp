@@ -12,11 +12,6 @@
 namespace sim {
 namespace {
 
-bool keeps(const CapacityPlan& plan, const CapacityPoint& point) {
-  return point.leaves_margin && (!point.run || (point.run->fits && point.run->rented.ends() &&
-                                                point.chance >= plan.wish.confidence));
-}
-
 // The point with the least of `of`, among those that pass; none: the number of points.
 template <class Passes, class Of>
 std::size_t least(const CapacityPlan& plan, Passes passes, Of of) {
@@ -176,6 +171,11 @@ std::string measure_text(const CapacityPlan& plan, const CapacityPoint& point) {
 
 }  // namespace
 
+bool keeps(const CapacityWish& wish, const CapacityPoint& point) {
+  return point.leaves_margin && (!point.run || (point.run->fits && point.run->rented.ends() &&
+                                                point.chance >= wish.confidence));
+}
+
 void answer(CapacityPlan& plan) {
   find_front(plan);
   const auto add = [&](CapacityGoal goal, std::size_t point, bool by_below) {
@@ -187,7 +187,7 @@ void answer(CapacityPlan& plan) {
     if (!without.empty()) binds += (binds.empty() ? "" : "; ") + without;
     plan.answers.push_back({goal, point, binds});
   };
-  const auto kept = [&](const CapacityPoint& point) { return keeps(plan, point); };
+  const auto kept = [&](const CapacityPoint& point) { return keeps(plan.wish, point); };
   const auto gpus = [](const CapacityPoint& point) { return point.gpus; };
   const auto fits = [](const CapacityPoint& point) { return point.leaves_margin; };
   add(CapacityGoal::fewest_that_fit, least(plan, fits, gpus), true);

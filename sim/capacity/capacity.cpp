@@ -81,8 +81,7 @@ void add_run(const CapacityWish& wish, const ScenarioSources& sources, Scenario 
 
 class Looking {
  public:
-  Looking(CapacityPlan& plan, const Control& control,
-          const std::function<void(const std::string&)>& looked)
+  Looking(CapacityPlan& plan, const Control& control, const Looked& looked)
       : plan_{plan}, control_{control}, looked_{looked} {}
 
   // The best layout on some GPUs; false: none leaves the memory margin.
@@ -107,10 +106,11 @@ class Looking {
     const std::uint32_t index = best->evaluation.index;
     if (plan_.wish.tokens)
       add_run(plan_.wish, sources, take_scenario(std::move(search), index), control_, point);
-    tell(fmt::format("{} x {}: {}, {}", gpus, cluster, precise(point.best.evaluation.step_time),
-                     point.layout));
     plan_.points.push_back(std::move(point));
-    return plan_.points.back().leaves_margin;
+    const CapacityPoint& found = plan_.points.back();
+    tell(fmt::format("{} x {}: {}, {}", gpus, cluster, precise(found.best.evaluation.step_time),
+                     found.layout));
+    return found.leaves_margin;
   }
 
  private:
@@ -127,20 +127,27 @@ class Looking {
     return text;
   }
   bool miss(const std::string& cluster, int gpus, const std::string& why) {
-    tell(fmt::format("{} x {}: {}", gpus, cluster, why));
     plan_.misses.push_back({cluster, gpus, why});
+    tell(fmt::format("{} x {}: {}", gpus, cluster, why));
     return false;
   }
   void tell(const std::string& line) const {
-    if (looked_) looked_(line);
+    if (looked_) looked_(plan_, line);
   }
 
   CapacityPlan& plan_;
   const Control& control_;
-  const std::function<void(const std::string&)>& looked_;
+  const Looked& looked_;
 };
 
 }  // namespace
+
+Scenario point_scenario(const CapacityWish& wish, const CapacityPoint& point) {
+  Scenario scenario = load_search(sources_on(wish, point.cluster, point.gpus)).workload;
+  scenario.layout = point.best.layout;
+  scenario.cluster.use_gpus_per_node(point.best.gpus_per_node);
+  return scenario;
+}
 
 std::string CapacityPoint::offloaded() const {
   const OffloadParts parts = offload_parts(best.layout);
@@ -159,13 +166,27 @@ std::vector<int> gpu_ladder(int node_gpus, int most) {
   return ladder;
 }
 
-CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control,
-                           const std::function<void(const std::string&)>& looked) {
+namespace {
+
+std::vector<int> ladder_on(const CapacityWish& wish, const std::string& cluster) {
+  return gpu_ladder(Cluster::load(find_data_file("topologies", cluster)).node_gpus(),
+                    wish.most_gpus);
+}
+
+}  // namespace
+
+std::size_t count_numbers(const CapacityWish& wish) {
+  std::size_t count = 0;
+  for (const std::string& cluster : wish.clusters)
+    count += ladder_on(wish, cluster).size();
+  return count;
+}
+
+CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control, const Looked& looked) {
   CapacityPlan plan{.wish = wish};
   Looking looking{plan, control, looked};
   for (const std::string& cluster : wish.clusters) {
-    const int node = Cluster::load(find_data_file("topologies", cluster)).node_gpus();
-    for (const int gpus : gpu_ladder(node, wish.most_gpus)) {
+    for (const int gpus : ladder_on(wish, cluster)) {
       throw_if_stopped(control);
       // With offload on and on, to the fewest that need none.
       const bool fits = looking.look(cluster, gpus) && plan.points.back().leaves_margin;

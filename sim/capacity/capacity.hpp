@@ -63,14 +63,26 @@ struct CapacityPlan {
   bool is_yes() const { return closest.empty() && !answers.empty(); }
 };
 
-// `looked` is called with each number of GPUs once it is known.
+// Looked is called with each number of GPUs once it is known: the plan so far, without its answers,
+// and what was found there in a line.
+using Looked = std::function<void(const CapacityPlan& so_far, const std::string& line)>;
+
 // Throws InputError, for a job or cluster with a mistake; Stopped.
 CapacityPlan plan_capacity(const CapacityWish& wish, const Control& control = {},
-                           const std::function<void(const std::string& line)>& looked = {});
+                           const Looked& looked = {});
+
+// The scenario of a point: the job with the point's layout on its GPUs. Throws InputError.
+Scenario point_scenario(const CapacityWish& wish, const CapacityPoint& point);
 
 // The numbers of GPUs that are looked at: parts of a node, then nodes in steps of a half or a
 // third.
 std::vector<int> gpu_ladder(int node_gpus, int most);
+// How many they are over all clusters of the wish, at most. Throws InputError.
+std::size_t count_numbers(const CapacityWish& wish);
+
+// Whether a point leaves the memory margin, and keeps the deadline and the money with the
+// confidence.
+bool keeps(const CapacityWish& wish, const CapacityPoint& point);
 
 std::string capacity_table(const CapacityPlan& plan);
 std::string capacity_markdown(const CapacityPlan& plan);

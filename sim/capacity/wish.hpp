@@ -21,6 +21,10 @@ struct PriceList {
 // Throws InputError.
 PriceList load_prices(const std::string& path);
 
+// Values of a wish from text: "2e12", "30d". Throw std::invalid_argument, with what is allowed.
+double parse_tokens(const std::string& text);
+Seconds parse_deadline(const std::string& text);
+
 struct CapacityWish {
   std::string scenario{};  // the text of a scenario file, whose layout is still to be found
   std::string path{};      // that it stands for, in messages

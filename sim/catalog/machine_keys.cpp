@@ -5,6 +5,7 @@
 #include "sim/catalog/tables.hpp"
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/node_builders.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim::catalog_tables {
 namespace {
@@ -122,11 +123,28 @@ std::vector<Key> network() {
   };
 }
 
+std::vector<Key> transport() {
+  return {
+      factor_key("transport.loss", {0, 0.5}, "chance that a NIC's link loses a packet"),
+      factor_key("transport.fabric_loss", {0, 0.5},
+                 "chance that a link between switches does; default: loss"),
+      word_key<LossRecovery>("transport.recovery", of_cluster_file(),
+                             "what is sent again: all behind a lost packet, or it alone"),
+      quantity_key(size, "transport.mtu", of_cluster_file(), "payload of a packet"),
+      time_key("transport.timeout", "until a packet without an answer is sent again"),
+      count_key("transport.retries", {0, 7}, "retries", "then the connection fails"),
+      quantity_key(size, "transport.window", of_cluster_file(),
+                   "most under way from a NIC to one peer; 0: no limit"),
+      time_key("transport.round_trip",
+               "of a packet and its answer; 0: twice the latency of the route"),
+  };
+}
+
 }  // namespace
 
 std::vector<Key> machine() {
   std::vector<Key> keys;
-  for (std::vector<Key> (*more)() : {node, fabric, network})
+  for (std::vector<Key> (*more)() : {node, fabric, network, transport})
     for (Key& key : in_section("cluster.change", more()))
       keys.push_back(std::move(key));
   return keys;

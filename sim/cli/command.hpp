@@ -35,6 +35,7 @@ Command memory_command();
 Command search_command();
 Command plan_command();
 Command budget_command();
+Command fleet_command();
 Command topo_command();
 Command models_command();
 Command keys_command();

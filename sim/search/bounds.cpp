@@ -17,6 +17,8 @@
 #include "sim/search/costs/shape_cache.hpp"
 #include "sim/search/costs/stage_costs.hpp"
 #include "sim/search/costs/tail_costs.hpp"
+#include "sim/search/plain_layouts.hpp"
+#include "sim/search/pool_limits.hpp"
 
 namespace sim {
 namespace {
@@ -47,15 +49,6 @@ class Memo {
 
 std::int64_t time_of(const CommCost& cost) {
   return (cost.latency + cost.transfer).count();
-}
-
-// A lower bound may follow any one path through a step. It follows the lane of the ranks with
-// tensor, data and context coordinate 0, one per stage.
-std::vector<GpuId> lane_group(const Layout& layout, GroupRole role, int stage) {
-  std::vector<GpuId> members;
-  for (const RankId rank : group_members(layout, role, {.pipeline = stage}))
-    members.push_back({rank.value});
-  return members;
 }
 
 // A rank that is no straggler may be on the lane, so only one that is faster counts.
@@ -122,6 +115,7 @@ std::vector<StageNeeds> stage_needs(const Layout& layout, const std::vector<Chun
     StageNeeds& stage = needs[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))];
     stage.counts.parameters += chunks[c].parameters;
     stage.counts.expert_parameters += chunks[c].expert_parameters;
+    stage.counts.frozen_bytes += chunks[c].frozen_bytes;
   }
   return needs;
 }
@@ -159,7 +153,7 @@ struct Bounds::Parts {
         options{asked.workload.options},
         slowness{least_slowness(options)},
         // Message by message, a collective takes a time that is only close to its closed form.
-        exact_collectives{options.collectives == CollectiveModel::fluid} {
+        exact_collectives{options.collectives == CollectiveModel::fluid && cluster.pools() == 1} {
     for (const int gpus : listed.gpus_per_node)
       machines.try_emplace(gpus, cluster.with_gpus_per_node(gpus));
     for (const int gpus : asked.space.gpus)
@@ -262,16 +256,10 @@ struct Bounds::Parts {
     return least.value_or(LeastCollective{});
   }
 
-  static bool moves(OffloadParts parts) {
-    return parts == OffloadParts::activations || parts == OffloadParts::optimizer_and_activations ||
-           parts == OffloadParts::all;
-  }
-
   const ModelCosts& costs_of(const Pipeline& pipeline, Recompute recompute,
                              const LaneShapes& lane) {
     const bool split = splits_backward(pipeline.schedule);
     const std::size_t lane_number = lane_index(lane);
-    const bool moves_activations = moves(pipeline.offload);
     const std::tuple key{pipeline.gpus,
                          pipeline.tensor,
                          pipeline.context,
@@ -282,27 +270,22 @@ struct Bounds::Parts {
                          pipeline.sequence_parallel,
                          split,
                          recompute,
-                         moves_activations,
+                         pipeline.moves_activations(),
                          lane_number};
     return cost_memo.get(key, [&] {
-      Layout layout = layout_of(specification, pipeline);
-      layout.pipeline_parallel = layout.data_parallel = layout.virtual_stages = 1;
-      layout.schedule = split ? Schedule::zb_h1 : Schedule::one_f_one_b;
-      layout.global_batch = 3 * layout.micro_batch;
-      layout.recompute = recompute;
-      layout.recompute_every = 1;
-      layout.recompute_layers = 0;
-      if (recompute != Recompute::selective) layout.recompute_modules.clear();
-      if (layout.offloads_parameters()) layout.zero_stage = 0;
-      offload(moves_activations ? OffloadParts::activations : OffloadParts::none, layout);
-      return model_costs(
-          model, layout,
-          {.kernels = least_pricing(pipeline.gpus),
-           .slowness = slowness,
-           .shares = shares_of(cluster.device()),
-           .collective = [&](const Collective& one) { return within_layers(lane, one); }});
+      const Layout layout = block_layout(specification, pipeline, recompute);
+      return model_costs(model, layout,
+                         {.kernels = least_pricing(pipeline.gpus),
+                          .slowness = slowness,
+                          .shares = shares_of(cluster.device()),
+                          .collective = [&](const Collective& one) {
+                            return merges_passes() ? LeastCollective{} : within_layers(lane, one);
+                          }});
     });
   }
+
+  // Collectives of one pass run beside the kernels of another (BOUNDS.md, 8).
+  bool merges_passes() const { return specification.workload.layout.overlap_expert_exchange; }
 
   // Equal lanes have equal numbers, so that costs are shared.
   std::size_t lane_index(const LaneShapes& lane) {
@@ -324,7 +307,7 @@ struct Bounds::Parts {
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
     const Placement placement{layout};
     if (!options.graph_scope.empty()) return 0;  // some of them are replayed
-    const HostIssue issue = host_issue_of(options, cluster.device());
+    const HostIssue issue = least_host_issue(cluster, options);
     std::vector<Duration> stages(static_cast<std::size_t>(layout.pipeline_parallel));
     for (std::size_t c = 0; c < chunks.size(); ++c)
       stages[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
@@ -383,7 +366,9 @@ struct Bounds::Parts {
     layout.recompute_every = 1;
     layout.recompute_layers = 0;
     offload(without_activations(pipeline.offload), layout);
+    take_shortest_sequences(layout);
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
+    layout.replica_batches.clear();
     layout.global_batch = few.more * layout.data_parallel;
     const ShardedModel more = shard(model, layout);
     layout.global_batch = few.some * layout.data_parallel;
@@ -414,8 +399,8 @@ struct Bounds::Parts {
 
   using TailKey = std::tuple<
       std::tuple<int, int, int, ContextExchange, int, int, int, int, Schedule, OffloadParts>,
-      std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>, std::int64_t,
-      std::int64_t>;
+      std::tuple<bool, std::uint8_t, int, std::uint8_t, int, bool, int>, std::int64_t, std::int64_t,
+      std::vector<int>>;
   const std::vector<StageTail>& tails_of(const Pipeline& pipeline, const Candidate& candidate,
                                          const Layout& layout) {
     const FewBatches few = few_batches(layout);
@@ -427,7 +412,7 @@ struct Bounds::Parts {
         std::tuple{pipeline.sequence_parallel, candidate.zero_stage, candidate.shard_group,
                    candidate.placement, candidate.gpus_per_node, candidate.reshard_after_forward,
                    candidate.prefetch_layers},
-        few.some, few.more};
+        few.some, few.more, pipeline.layers};
     return tail_memo.get(key,
                          [&] { return make_tails(pipeline, layout, candidate.gpus_per_node); });
   }
@@ -437,6 +422,8 @@ struct Bounds::Parts {
     std::int64_t first_forward = 0;
     std::int64_t host = 0;
     std::vector<StageKernels> kernels;  // of all micro-batches, by stage
+    // A worker's step, whose exchanges take no time.
+    std::int64_t without_servers() const { return std::max(host, stages.front().end); }
   };
   const Timed& times_of(const Candidate& candidate, const Layout& layout) {
     const std::tuple<std::uint32_t, std::uint8_t, int> key{candidate.pipeline, candidate.placement,
@@ -447,7 +434,9 @@ struct Bounds::Parts {
       const LaneShapes& lane =
           shapes_of(pipeline, {{candidate.placement}, {candidate.gpus_per_node}});
       const std::vector<ChunkCosts> chunks = chunks_of(pipeline, layout, lane);
-      return Timed{schedule_times(layout, chunks, messages(pipeline, layout, machine, lane)),
+      return Timed{merges_passes()
+                       ? busy_times(layout, chunks)
+                       : schedule_times(layout, chunks, messages(pipeline, layout, machine, lane)),
                    chunks.front().forward, host_time(layout, chunks),
                    kernels_of_stages(layout, chunks)};
     });
@@ -488,7 +477,7 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
   const Duration least{std::max(
       {least_step(layout, chunks), parts.host_time(layout, chunks), copy_time(layout, chunks)})};
   const std::vector<StageNeeds> needs = stage_needs(layout, chunks);
-  const Bytes reserved = parts.cluster.device().reserved;
+  const Bytes reserved = least_reserved(parts.cluster);
   for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
     const Candidate& candidate = parts.candidates.all[i];
     layout.zero_stage = candidate.zero_stage;
@@ -508,6 +497,7 @@ Bound Bounds::fine(std::uint32_t index) const {
   const Pipeline& pipeline = parts.candidates.pipelines[candidate.pipeline];
   const Layout layout = layout_of(parts.specification, parts.candidates, index);
   const Parts::Timed& timed = parts.times_of(candidate, layout);
+  if (layout.has_servers()) return {Duration{timed.without_servers()}, {}, {}};
   const std::vector<StageTail>& tails = parts.tails_of(pipeline, candidate, layout);
   // Everything follows the first pass of the first stage, which waits for its weights.
   const std::int64_t late =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -19,6 +20,8 @@
 #include "sim/scenario/node_use.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/framework_space.hpp"
+#include "sim/search/plain_layouts.hpp"
+#include "sim/search/splitter.hpp"
 
 namespace sim {
 namespace {
@@ -68,6 +71,14 @@ std::vector<int> distinct_virtual_stages(int layers, int stages, int most) {
   return found;
 }
 
+// Keys of the scenario's layout that go with some ZeRO stages and groups only.
+bool asks_of_sharding(const Layout& layout) {
+  return !layout.replica_batches.empty() || layout.uses_host() ||
+         layout.compression != GradientCompression::none || least_zero_stage(layout) > 0 ||
+         layout.trains_adapters() || layout.has_lengths() || layout.trains_apart() ||
+         layout.has_servers() || layout.overlap_expert_exchange;
+}
+
 class Lister {
  public:
   explicit Lister(const SearchSpecification& specification)
@@ -81,6 +92,7 @@ class Lister {
       made_.placements = {
           {Dimension::tensor, Dimension::context, Dimension::data, Dimension::pipeline},
           {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data}};
+    if (space_.uneven) splitter_.emplace(specification);
   }
 
   Candidates run() {
@@ -122,6 +134,8 @@ class Lister {
     layout.zero_stage = layout.shard_group = 0;
     layout.eight_bit_parameters = false;
     offload(OffloadParts::none, layout);
+    reduce_plainly(layout);
+    layout.overlap_expert_exchange = layout.delay_weight_gradients = false;
     if (model_.has_experts()) split_experts_somehow(layout);
     layout.expert_imbalance = 1;
     layout.recompute = Recompute::none;
@@ -320,8 +334,34 @@ class Lister {
   void with_offload() {
     for (const OffloadParts parts : or_all(space_.offload, {offload_parts(workload_)})) {
       one_.offload = parts;
+      one_.layers.clear();
+      one_.batches.clear();
+      add();
+      if (!splitter_) continue;
+      if (one_.stages > 1) with_splits();
+      one_.batches = splitter_->batches(one_);
+      if (one_.batches.empty()) continue;
+      add();
+      if (one_.stages > 1) with_splits();
+    }
+  }
+
+  // Splits that are balanced by what blocks cost, beside the even one.
+  void with_splits() {
+    for (std::vector<int>& layers : splitter_->splits(one_, zero_stages())) {
+      one_.layers = std::move(layers);
       add();
     }
+    one_.layers.clear();
+  }
+
+  std::vector<int> zero_stages() const {
+    std::vector<int> stages{0};
+    if (one_.data * one_.context > 1) stages = {0, 1, 2, 3};
+    const int least = least_zero_stage(layout_of(specification_, one_));
+    std::erase_if(stages, [&](int stage) { return stage < least; });
+    if (stages.empty()) stages = {least};
+    return or_all(space_.zero_stage, stages);
   }
 
   void add() {
@@ -333,10 +373,7 @@ class Lister {
     if (!layout_problems(placed_, model_).empty())
       return refuse(placed_.uses_host() ? Refusal::offload : Refusal::schedule);
     one_.first = static_cast<std::uint32_t>(made_.all.size());
-    std::vector<int> stages{0};
-    if (replicas > 1) stages = {0, 1, 2, 3};
-    if (placed_.offloads_parameters()) stages = {3};
-    for (const int stage : or_all(space_.zero_stage, stages))
+    for (const int stage : zero_stages())
       with_zero(stage, replicas);
     one_.count = static_cast<std::uint32_t>(made_.all.size()) - one_.first;
     if (one_.count > 0) made_.pipelines.push_back(one_);
@@ -383,8 +420,8 @@ class Lister {
   void with_parameters(int stage, int group) {
     placed_.zero_stage = stage;
     placed_.shard_group = group;
-    if (placed_.uses_host() && !layout_problems(placed_, model_).empty())
-      return refuse(Refusal::offload);
+    if (asks_of_sharding(placed_) && !layout_problems(placed_, model_).empty())
+      return refuse(placed_.uses_host() ? Refusal::offload : Refusal::sharding);
     if (!runs(runs_offload, placed_)) return refuse(Refusal::framework);
     const std::vector<int> fixed_reshard{workload_.reshard_after_forward ? 1 : 0};
     const std::vector<int> fixed_prefetch{workload_.prefetch_layers};
@@ -430,6 +467,8 @@ class Lister {
     for (const int gpus : or_all(space_.gpus_per_node, open_gpus_per_node(layout))) {
       if (std::int64_t{gpus} * room_.nodes < one_.gpus)
         refuse(Refusal::room);
+      else if (layout.has_servers() && gpus % layout.worker_gpus() != 0)
+        refuse(Refusal::nodes);
       else if (workload_.overlap_tensor_products && !tensor_within_nodes(layout, gpus))
         refuse(Refusal::nodes);
       else
@@ -449,6 +488,7 @@ class Lister {
   Layout placed_;  // of `one_`, for what follows from how its ranks lie
   std::set<int> used_;
   std::map<std::tuple<int, int, ContextExchange, bool>, bool> known_splits_;
+  std::optional<Splitter> splitter_;  // where uneven splits are looked at
 };
 
 }  // namespace
@@ -496,10 +536,12 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.recompute_layers = 0;  // every k-th layer is what a search varies
   if (pipeline.recompute != Recompute::selective) layout.recompute_modules.clear();
   layout.sequence_parallel = pipeline.sequence_parallel;
-  layout.layers_per_chunk = split_layers(workload.model, layout.chunks()).layers;
+  layout.layers_per_chunk = pipeline.layers.empty()
+                                ? split_layers(workload.model, layout.chunks()).layers
+                                : pipeline.layers;
+  layout.replica_batches = pipeline.batches;
   offload(pipeline.offload, layout);
-  const bool third = workload.layout.gathers_in_eight_bits() || layout.offloads_parameters();
-  layout.zero_stage = third ? 3 : 0;
+  layout.zero_stage = workload.layout.gathers_in_eight_bits() ? 3 : least_zero_stage(layout);
   layout.shard_group = 0;
   return layout;
 }

@@ -11,11 +11,6 @@
 
 namespace sim {
 
-LayoutParts layout_parts(const Plan& plan, const Timeline& timeline) {
-  const Breakdown breakdown = mean_breakdown(plan, timeline);
-  return {breakdown, step_shares(plan, timeline, breakdown)};
-}
-
 void KnownLayoutParts::keep(std::uint32_t index, const LayoutParts& parts) {
   const std::lock_guard lock{mutex_};
   parts_.try_emplace(index, parts);
@@ -83,9 +78,15 @@ void EvaluationInParts::plan(const Layout& layout) {
   note_least(planned_->memory);
 }
 
+// What leaves as much free of the smallest device of the pools as the stage does of its own.
+Bytes EvaluationInParts::on_smallest(const StageMemory& stage) const {
+  if (stage.capacity == Bytes{}) return {};  // not planned yet
+  return stage.total - stage.capacity + cluster_.device().memory;
+}
+
 void EvaluationInParts::note_least(PlanMemory& memory) {
   for (const StageMemory& stage : memory.least(cluster_, &memory_.communicators)) {
-    made_.least_memory = std::max(made_.least_memory, stage.total);
+    made_.least_memory = std::max(made_.least_memory, on_smallest(stage));
     too_large_ = too_large_ || !stage.fits();
   }
 }
@@ -95,7 +96,7 @@ bool EvaluationInParts::fits() {
   made_.fits = true;
   made_.memory = {};
   for (const StageMemory& stage : planned_->memory.stages(cluster_, &memory_.communicators)) {
-    made_.memory = std::max(made_.memory, stage.total);
+    made_.memory = std::max(made_.memory, on_smallest(stage));
     made_.fits = made_.fits && stage.fits();
     made_.by_retries = made_.by_retries || stage.fits_by_retries();
   }
@@ -107,11 +108,10 @@ Duration EvaluationInParts::step_time(Duration limit) {
   throw_if_stopped(control_);
   SimulationOptions options = specification_.workload.options;
   if (limit < Duration::max()) options.limit = limit;
-  const Timeline timeline =
-      simulate(planned_->plan, cluster_, options, memory_.wirings, control_).timeline;
-  made_.step_time = timeline.end.time_since_epoch();
+  const LayoutTime time = time_layout(planned_->plan, cluster_, options, memory_.wirings, control_);
+  made_.step_time = time.step;
   simulated_ = made_.step_time <= limit;
-  if (simulated_) memory_.step_parts.keep(made_.index, layout_parts(planned_->plan, timeline));
+  if (simulated_) memory_.step_parts.keep(made_.index, time.parts);
   return made_.step_time;
 }
 

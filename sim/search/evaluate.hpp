@@ -21,7 +21,7 @@
 #include "sim/engine/wirings.hpp"
 #include "sim/report/stage_memory.hpp"
 #include "sim/search/candidates.hpp"
-#include "sim/timeline/step_shares.hpp"
+#include "sim/search/layout_time.hpp"
 
 namespace sim {
 
@@ -30,18 +30,12 @@ struct Evaluation {
   bool fits = false;
   bool by_retries = false;  // it fits by retries of the allocator (sim/report/stage_memory.hpp)
   // The memory of the fullest GPU, with what the device keeps for itself: its tensors, and all that
-  // an allocator holds. Where the tensors alone are too much, `memory` is that too.
+  // an allocator holds. Where the tensors alone are too much, `memory` is that too. Of several
+  // pools, what leaves as much of the smallest device free as the stage with least left has.
   Bytes least_memory{}, memory{};
   Duration step_time{};  // zero where the tensors alone are too much: not simulated
   bool operator==(const Evaluation&) const = default;
 };
-
-// LayoutParts are the parts that the step of a layout consists of.
-struct LayoutParts {
-  Breakdown breakdown;
-  StepShares shares;
-};
-LayoutParts layout_parts(const Plan& plan, const Timeline& timeline);
 
 // KnownLayoutParts keeps, by number, the parts of the layouts that were simulated in full.
 // Thread-safe.
@@ -100,6 +94,7 @@ class EvaluationInParts {
 
  private:
   void plan(const Layout& layout);
+  Bytes on_smallest(const StageMemory& stage) const;
   void note_least(PlanMemory& memory);
 
   const SearchSpecification& specification_;

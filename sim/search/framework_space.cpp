@@ -103,6 +103,11 @@ const FrameworkSpace* space_of(PresetName framework) {
   return nullptr;
 }
 
+bool splits_unevenly(PresetName framework) {
+  const FrameworkSpace* space = space_of(framework);
+  return space == nullptr || space == &megatron || space == &torchtitan;
+}
+
 bool runs_pipeline(PresetName framework, const Layout& layout) {
   const FrameworkSpace* space = space_of(framework);
   if (space == nullptr) return true;

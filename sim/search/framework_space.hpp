@@ -24,6 +24,11 @@ struct FrameworkSpace {
 // space_of is that of a framework's name; null: nothing is known against any layout.
 const FrameworkSpace* space_of(PresetName framework);
 
+// Whether a job of the framework says how many layers each model chunk has: Megatron-LM's
+// --pipeline-model-parallel-layout (and -first, -last), torchtitan's module_fqns_per_model_part.
+// A framework of which nothing is known does.
+bool splits_unevenly(PresetName framework);
+
 // runs_pipeline tells whether `framework` runs the degrees, the schedule and the recomputation of
 // `layout`; runs_sharding, its sharding and the order of its ranks besides; runs_offload, what it
 // keeps on the host.

@@ -117,14 +117,17 @@ void refuse_unbounded(const Layered& section, const Layout& layout) {
                                   "sweep)",
                                   key, of));
   };
-  const bool compresses = layout.compression != GradientCompression::none ||
-                          layout.quantized_weights || layout.secondary_shard;
-  refuse(compresses, "compression", "what then travels between replicas");
-  refuse(layout.trains_adapters(), "lora", "frozen parameters");
-  refuse(layout.has_lengths(), "packing", "micro-batches that differ");
-  refuse(layout.trains_apart(), "local_steps", "the steps between meetings");
-  refuse(layout.has_servers(), "servers", "what workers wait for");
-  refuse(layout.overlap_expert_exchange, "overlap.expert_exchange", "passes that are merged");
+  refuse(layout.pads_rows(), "packing", "micro-batches of different lengths (packing.method)");
+}
+
+// Splits of the layers that no flag of the framework has are refused by name.
+void read_uneven(const Layered& section, SearchSpace& space) {
+  space.uneven = section.boolean_or("uneven", false);
+  if (!space.uneven || !space.framework || splits_unevenly(*space.framework)) return;
+  section.problem("uneven",
+                  fmt::format("uneven is true, but {} splits the layers itself; allowed: false, or "
+                              "framework megatron, megatron_bridge, nemo, torchtitan",
+                              word(*space.framework)));
 }
 
 // Values that are named and that the framework runs under no layout.
@@ -194,6 +197,7 @@ void read_search(const Layered& section, int job, std::optional<PresetName> fram
   read_words(section, "context_exchange", space.context_exchange);
   read_words(section, "offload", space.offload);
   read_values(section, "placement", space.placement, read_order);
+  read_uneven(section, space);
   check_framework(section, space);
   specification.top = section.int_or("top", specification.top, {1, 1000});
   specification.wave = section.int_or("wave", specification.wave, {1, 4096});

@@ -31,6 +31,7 @@ struct SearchSpace {
   std::vector<Schedule> schedule;
   std::vector<std::vector<Dimension>> placement;
   std::vector<OffloadParts> offload;  // empty: the scenario's
+  bool uneven = false;                // splits of the layers that are balanced by cost, too
   // Only what this framework runs is proposed (framework_space.hpp). None: the scenario names no
   // framework, and key `framework` of the section is absent.
   std::optional<PresetName> framework{};

@@ -65,6 +65,7 @@ struct Route {
   Duration latency{};     // sum of the links' latencies on one path
   Bandwidth bandwidth{};  // smallest capacity / share over the hops
   PathKind kind = PathKind::same_device;
+  std::size_t pool = 0;  // of both ends, as Cluster::of_group() says
 };
 
 // A measured curve of one collective on a group shape: it beats any formula within its range.
@@ -133,21 +134,23 @@ class Cluster {
   ~Cluster();
 
   const std::string& name() const;
+  // The device, network, host, measured curves and not_validated() are those of the pool that this
+  // view is of, see of_pool(); of several pools together, the weaker figure of each pair.
   const Device& device() const;
   int nodes() const;  // of the job: all of the machine, or those of use_nodes()
   int machine_nodes() const;
   // Where node n of the job stands: the number of the machine's node, in the order of the fabric.
   int place_of(int node) const {
-    return places_.empty() ? node : places_[static_cast<std::size_t>(node)];
+    return places_ ? (*places_)[static_cast<std::size_t>(node)] : node;
   }
   // The machine's nodes that the job has, in the order of its ranks. Empty: all.
-  const std::vector<int>& places() const { return places_; }
+  const std::vector<int>& places() const;
   // "node40", or the name that the file's `node_names` has for the machine's node.
   std::string node_name(int place) const;
   // GPUs of a node that are used; GPU g of the cluster is GPU g % gpus_per_node() of its node, the
   // rest is idle. All of them until use_gpus_per_node() says otherwise.
   int gpus_per_node() const { return used_gpus_; }
-  int node_gpus() const;  // that a node has
+  int node_gpus() const;  // that every node has
   int trays() const;      // that share the NVSwitch of a node: 18 of an NVL72 rack, else 1
   int gpus() const { return nodes() * gpus_per_node(); }
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
@@ -192,6 +195,21 @@ class Cluster {
   Cluster with_gpus_per_node(int gpus) const;
   Cluster with_nodes(std::vector<int> places) const;
 
+  // Pools are nodes of one kind each, one after another: one, unless the file has `pools`.
+  std::size_t pools() const;
+  std::size_t pool_of(GpuId gpu) const;
+  // The name of the file that describes the pool's nodes.
+  const std::string& pool_name(std::size_t pool) const;
+  // The pool that this view is of; pools(): all of them together.
+  std::size_t pool() const { return pool_; }
+  // This machine with the device, network, host and measured curves of one pool, or of all pools
+  // together. It refers to this cluster as with_gpus_per_node() does.
+  Cluster of_pool(std::size_t pool) const;
+  // Whether this view is of several pools whose GPUs are not of one generation.
+  bool generations_differ() const;
+  // As of_pool(), of the pool that holds all of the GPUs.
+  Cluster of_group(std::span<const GpuId> gpus) const;
+
   struct Data;  // defined in cluster_data.hpp, for the builders and tests
   const Data& data() const;
 
@@ -202,8 +220,9 @@ class Cluster {
   void degrade(LinkId id, double factor);
   std::unique_ptr<Data> owned_;  // empty: another cluster's
   Data* data_ = nullptr;
+  std::size_t pool_ = 0;
   int used_gpus_ = 0;
-  std::vector<int> places_;
+  std::shared_ptr<const std::vector<int>> places_;  // null: all nodes
 };
 
 }  // namespace sim

@@ -10,6 +10,7 @@
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
+#include "tests/property/search_checks.hpp"
 #include "tests/support/source_dir.hpp"
 
 namespace {
@@ -19,7 +20,6 @@ using namespace sim::test;
 
 constexpr std::uint64_t scenarios = 200;
 constexpr std::size_t most_layouts = 250;
-const Control never;
 
 // One to all of the options, in their order.
 template <class T, std::size_t N>
@@ -159,24 +159,6 @@ void for_random_searches(std::uint64_t law, Law check) {
   }
 }
 
-struct Outcome {
-  std::vector<Evaluation> best, within, memory, gpus, cost;
-  SearchCounts counts;
-  bool operator==(const Outcome& other) const {
-    return best == other.best && within == other.within && memory == other.memory &&
-           gpus == other.gpus && cost == other.cost;
-  }
-};
-
-Outcome outcome_of(SearchSpecification asked, bool prune) {
-  asked.prune = prune;
-  Search search{std::move(asked)};
-  REQUIRE(run_search(search, never));
-  const Ranking& ranking = search.ranking();
-  return {ranking.best(),    ranking.within_margin(), ranking.memory_front(),
-          ranking.by_gpus(), ranking.cost_front(),    search.counts()};
-}
-
 TEST_CASE("pruned and exhaustive searches of random spaces agree", "[laws]") {
   std::uint64_t spared = 0;
   for_random_searches(21, [&](const auto& asked) {
@@ -188,45 +170,6 @@ TEST_CASE("pruned and exhaustive searches of random spaces agree", "[laws]") {
     spared += all.counts.simulated - pruned.counts.simulated;
   });
   CHECK(spared > 0);
-}
-
-struct MostMemory {
-  Bytes device{}, host{};
-};
-
-// memory_of() is over all stages: an evaluation looks no further than the first one that needs too
-// much.
-MostMemory memory_of(const SearchSpecification& asked, const Candidates& listed,
-                     std::uint32_t index) {
-  const Plan plan = make_plan(asked.workload.model, layout_of(asked, listed, index));
-  MostMemory most;
-  for (const StageMemory& stage : stage_memory(plan, cluster_of(asked, listed, index))) {
-    most.device = std::max(most.device, stage.total);
-    most.host = std::max(most.host, stage.host.memory);
-  }
-  return most;
-}
-
-// Checks the bounds of every layout of the space; `take` has those that fit.
-template <class Take>
-void check_bounds(const SearchSpecification& asked, Take take) {
-  const Candidates listed = list_candidates(asked);
-  const Bounds bounds{asked, listed};
-  std::vector<Bound> coarse(listed.all.size());
-  for (std::uint32_t i = 0; i < listed.pipelines.size(); ++i)
-    bounds.coarse(i, coarse);
-  for (std::uint32_t i = 0; i < listed.all.size(); ++i) {
-    const Evaluation exact = evaluate(asked, listed, i);
-    INFO(describe(layout_of(asked, listed, i)));
-    REQUIRE(exact.least_memory <= exact.memory);
-    const MostMemory memory = memory_of(asked, listed, i);
-    REQUIRE(coarse[i].memory <= memory.device);
-    REQUIRE(coarse[i].host <= memory.host);
-    if (!exact.fits) continue;
-    REQUIRE(coarse[i].step_time <= exact.step_time);
-    REQUIRE(bounds.fine(i).step_time <= exact.step_time);
-    take(exact);
-  }
 }
 
 TEST_CASE("no layout of a random space takes less than its bounds, nor less than the best",
@@ -300,7 +243,7 @@ TEST_CASE("one thread and two find the same in a random space, with the same cou
       tbb::task_arena arena{threads};
       return arena.execute([&] {
         Search search{asked()};
-        REQUIRE(run_search(search, never));
+        REQUIRE(run_search(search));
         return search_json(make_result(search, true));
       });
     };

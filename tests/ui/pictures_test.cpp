@@ -13,6 +13,7 @@
 #include "tests/ui/wait.hpp"
 #include "ui/choose/choose_pane.hpp"
 #include "ui/core/theme.hpp"
+#include "ui/plan/plan_pane.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/topology/view.hpp"
 #include "ui/validate/overlay_pane.hpp"
@@ -151,6 +152,27 @@ TEST_CASE("A run that is explained looks as recorded") {
   narrow.show_waterfall(pane.explain().explanation());
   show(narrow, {360, 300});
   check(narrow, "waterfall-narrow");
+}
+
+// A wide window, and a narrow one.
+TEST_CASE("A plan of a cluster looks as recorded") {
+  const auto window = window_of("gpt2-124m-8-h100.yaml");
+  window->show_job(Job::plan);
+  PlanPane& pane = window->plan();
+  for (const auto& [field, text] : std::vector<std::pair<QString, QString>>{
+           {"tokens", "3e11"},
+           {"deadline", "30d"},
+           {"most_gpus", "8"},
+           {"framework", "megatron"},
+           {"clusters", "dgx-h100=2.50 USD,dgx-a100-80=1.10 USD"}})
+    REQUIRE(pane.form().set(field, text));
+  pane.start();
+  REQUIRE(test::until([&] { return !pane.job().running() && !window->busy(); }));
+  QCoreApplication::processEvents();
+  check(*window, "plan");
+  window->resize(900, 700);
+  QCoreApplication::processEvents();
+  check(pane, "plan-narrow");
 }
 
 TEST_CASE("Published rows look as recorded") {

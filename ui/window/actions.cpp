@@ -8,10 +8,10 @@
 #include <QLineEdit>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QRegularExpression>
 #include <QSettings>
 
 #include "sim/scenario/write_scenario.hpp"
+#include "ui/core/shell_word.hpp"
 #include "ui/core/write_file.hpp"
 #include "ui/panes/knobs.hpp"
 #include "ui/timeline/view.hpp"
@@ -19,17 +19,6 @@
 #include "ui/window/main_window.hpp"
 
 namespace ui {
-namespace {
-
-// A word of a shell: quoted where it needs it.
-QString quoted(const QString& word) {
-  static const QRegularExpression plain{"^[A-Za-z0-9_./=,:+-]+$"};
-  if (plain.match(word).hasMatch()) return word;
-  return "'" + QString{word}.replace("'", "'\\''") + "'";
-}
-
-}  // namespace
-
 void MainWindow::make_actions() {
   make_file_menu();
   make_edit_menu();
@@ -104,7 +93,8 @@ void MainWindow::make_view_menu() {
 void MainWindow::make_job_menu() {
   QMenu* menu = menuBar()->addMenu(tr("&Job"));
   jobs_ = new QActionGroup{this};
-  const std::array titles{tr("&What if"), tr("&Choose a layout"), tr("&Validate")};
+  const std::array titles{tr("&What if"), tr("&Choose a layout"), tr("&Validate"),
+                          tr("&Plan a cluster")};
   for (int i = 0; i < static_cast<int>(titles.size()); ++i) {
     QAction* action = menu->addAction(titles[static_cast<std::size_t>(i)]);
     action->setShortcut(QKeySequence{Qt::CTRL | static_cast<Qt::Key>(Qt::Key_1 + i)});
@@ -148,9 +138,9 @@ void MainWindow::copy_command() {
   if (!file.open(QIODevice::ReadOnly) || file.readAll().toStdString() != session_.yaml())
     return warn(tr("The scenario's text is not that of %1: save it first (File, Save as).")
                     .arg(path.isEmpty() ? tr("a file") : path));
-  QString command = "stepcast simulate " + quoted(path);
+  QString command = "stepcast simulate " + shell_word(path);
   for (const std::string& set : session_.overrides())
-    command += " --set " + quoted(QString::fromStdString(set));
+    command += " --set " + shell_word(QString::fromStdString(set));
   QApplication::clipboard()->setText(command);
 }
 
@@ -207,7 +197,7 @@ void MainWindow::show_keys() {
          "<tr><td><b>B</b></td><td>pin the baseline</td></tr>"
          "<tr><td><b>Ctrl+F</b></td><td>set any key</td></tr>"
          "<tr><td><b>Ctrl+Z, Ctrl+Shift+Z</b></td><td>undo, redo</td></tr>"
-         "<tr><td><b>Ctrl+1, 2, 3</b></td><td>what if, choose, validate</td></tr>"
+         "<tr><td><b>Ctrl+1, 2, 3, 4</b></td><td>what if, choose, validate, plan</td></tr>"
          "<tr><td><b>X</b></td><td>in the overlay: the operator on the other side</td></tr>"
          "<tr><td><b>arrows</b></td><td>in the topology: tiers, and links that differ</td></tr>"
          "</table>"));

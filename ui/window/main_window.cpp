@@ -31,6 +31,7 @@
 #include "ui/panes/sweep.hpp"
 #include "ui/panes/tables.hpp"
 #include "ui/panes/what_helps.hpp"
+#include "ui/plan/plan_pane.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/topology/view.hpp"
 #include "ui/validate/overlay_pane.hpp"
@@ -49,6 +50,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow{parent} {
   make_centre();
   make_choose();
   make_validate();
+  make_plan();
   make_docks();
   make_actions();
   connect(&session_, &Session::opened, this, [this] {
@@ -167,6 +169,16 @@ void MainWindow::make_validate() {
   views_.emplace_back("states", &overlay_->explain().states());
 }
 
+void MainWindow::make_plan() {
+  plan_ = new PlanPane{session_};
+  add_page(Job::plan, plan_);
+  connect(plan_, &PlanPane::opened_point, this, [this] { show_job(Job::what_if); });
+  views_.emplace_back("plan", plan_);
+  views_.emplace_back("front", &plan_->front());
+  views_.emplace_back("answers", &plan_->answers());
+  views_.emplace_back("numbers", &plan_->numbers());
+}
+
 QDockWidget* MainWindow::dock(const QString& title, QWidget* content, Qt::DockWidgetArea area) {
   auto* holder = new QDockWidget{title, this};
   holder->setObjectName(title);
@@ -223,8 +235,8 @@ void MainWindow::show_job(Job job) {
         i == pages_->currentIndex() ? QSizePolicy::Preferred : QSizePolicy::Ignored;
     pages_->widget(i)->setSizePolicy(policy, policy);
   }
-  // The published rows are not of the scenario whose headline it is.
-  top_->setVisible(job != Job::validate);
+  // Published rows, and numbers of GPUs, are not of the scenario whose headline it is.
+  top_->setVisible(job != Job::validate && job != Job::plan);
   for (QDockWidget* holder : docks_)
     holder->setVisible(job == Job::what_if);
   if (job == Job::what_if && docks_.size() > 2) docks_[2]->raise();

@@ -24,10 +24,11 @@ class MemoryPane;
 class TimelineView;
 class TopologyView;
 class OverlayPane;
+class PlanPane;
 class ValidatePane;
 struct OpenedFile;
 
-enum class Job : int { what_if, choose, validate };
+enum class Job : int { what_if, choose, validate, plan };
 
 class MainWindow : public QMainWindow {
   Q_OBJECT
@@ -43,6 +44,7 @@ class MainWindow : public QMainWindow {
   // open_files() goes by what they are: a record or traces of a run, all of them; beside these one
   // scenario, or a job of a training framework, which is imported. A problem is shown.
   void open_files(const QStringList& paths);
+  PlanPane& plan() { return *plan_; }
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }
   // A recorded run, or traces, is explained over the forecast; a problem is shown there.
@@ -72,6 +74,7 @@ class MainWindow : public QMainWindow {
   void make_centre();
   void make_choose();
   void make_validate();
+  void make_plan();
   void add_page(Job job, QWidget* page);
   void make_docks();
   void make_actions();
@@ -98,7 +101,7 @@ class MainWindow : public QMainWindow {
 
   Session session_;
   QStackedWidget* pages_ = nullptr;
-  std::array<QWidget*, 3> page_of_{};  // of each job
+  std::array<QWidget*, 4> page_of_{};  // of each job
   QToolBar* top_ = nullptr;
   ValidatePane* validate_ = nullptr;
   OverlayPane* overlay_ = nullptr;
@@ -108,6 +111,7 @@ class MainWindow : public QMainWindow {
   MemoryPane* memory_ = nullptr;
   EditorPane* editor_ = nullptr;
   ChoosePane* choose_ = nullptr;
+  PlanPane* plan_ = nullptr;
   TopologyView* topology_ = nullptr;
   QDockWidget* details_ = nullptr;
   std::vector<QDockWidget*> docks_;

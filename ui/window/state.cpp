@@ -10,6 +10,7 @@
 
 #include "ui/choose/choose_state.hpp"
 #include "ui/core/write_file.hpp"
+#include "ui/plan/plan_state.hpp"
 #include "ui/timeline/view.hpp"
 #include "ui/validate/overlay_state.hpp"
 
@@ -72,6 +73,7 @@ QByteArray state_json(MainWindow& window) {
   state["selection"] = selection_of(session.selection());
   state["controls"] = places_of(window);
   state["search"] = choose_state(window.choose());
+  state["plan"] = plan_state(window.plan());
   state["explanation"] = overlay_state(window.overlay());
   if (session.result())
     state["report"] = QJsonDocument::fromJson(QByteArray::fromStdString(
@@ -99,6 +101,7 @@ StateFile::StateFile(MainWindow& window, QString path)
   connect(&overlay.explain(), &ExplainPane::currentChanged, this, later);
   connect(&overlay.explain().waterfall(), &WaterfallTree::selected_changed, this, later);
   connect(&overlay.explain().roofline(), &RooflineChart::kernel_chosen, this, later);
+  connect(&window.plan(), &PlanPane::changed, this, later);
   connect(&window.choose(), &ChoosePane::settled_changed, this, later);
   connect(&window.choose().search(), &SearchJob::progressed, this, later);
   since_beat_.start();

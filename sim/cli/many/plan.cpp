@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 
@@ -114,10 +113,10 @@ ExitCode plan_job(PlanRequest request) {
   take_job(request);
   const ThreadLimit threads{request.threads};
   const bool shows = isatty(STDERR_FILENO) == 1;
-  const CapacityPlan plan =
-      plan_capacity(request.wish, stop_on_signals(false), [&](const std::string& line) {
-        if (shows) print_note(line);
-      });
+  const CapacityPlan plan = plan_capacity(request.wish, stop_on_signals(false),
+                                          [&](const CapacityPlan&, const std::string& line) {
+                                            if (shows) print_note(line);
+                                          });
   const auto page = [](const CapacityPlan& shown) { return capacity_page(shown, command_text()); };
   print_result(in_format(request.output, plan, capacity_table, capacity_json, capacity_csv,
                          capacity_markdown, page));
@@ -141,38 +140,12 @@ ReadValue read_clusters(std::vector<std::string>& clusters) {
   };
 }
 
-// The quantity that a text of the command line says.
-template <class Quantity>
-Quantity said(const Parsed<Quantity>& parsed) {
-  if (const auto* wrong = std::get_if<QuantityError>(&parsed))
-    throw std::invalid_argument{wrong->problem};
-  return std::get<Quantity>(parsed);
-}
-
-ReadValue read_deadline(std::optional<Seconds>& deadline) {
-  return [&deadline](const std::string& text) {
-    deadline = said(parse_time(text));
-    if (!(deadline->count() > 0) || !std::isfinite(deadline->count()))
-      throw std::invalid_argument{
-          "expected a time above 0, as 30d; without a deadline leave it out"};
-  };
-}
-
 ReadValue read_money(std::optional<Money>& money) {
-  return [&money](const std::string& text) { money = said(parse_money(text)); };
-}
-
-ReadValue read_tokens(std::optional<double>& tokens) {
-  return [&tokens](const std::string& text) {
-    std::size_t used = 0;
-    double value = 0;
-    try {
-      value = std::stod(text, &used);
-    } catch (const std::exception&) {
-    }
-    if (used != text.size() || !(value >= 1 && value <= 1e18))
-      throw std::invalid_argument{"expected a number of tokens from 1 to 1e18, as 2e12"};
-    tokens = value;
+  return [&money](const std::string& text) {
+    const Parsed<Money> parsed = parse_money(text);
+    if (const auto* wrong = std::get_if<QuantityError>(&parsed))
+      throw std::invalid_argument{wrong->problem};
+    money = std::get<Money>(parsed);
   };
 }
 
@@ -208,11 +181,11 @@ Command plan_command() {
              .form = "NAME,...",
              .help = "where it may run: clusters, by name or file"},
             {.name = "--tokens",
-             .into = read_tokens(wish.tokens),
+             .into = [&wish](const std::string& text) { wish.tokens = parse_tokens(text); },
              .form = "N",
              .help = "tokens to train on, as 2e12"},
             {.name = "--deadline",
-             .into = read_deadline(wish.deadline),
+             .into = [&wish](const std::string& text) { wish.deadline = parse_deadline(text); },
              .form = "TIME",
              .help = "the run is to end within it, as 30d"},
             {.name = "--prices",

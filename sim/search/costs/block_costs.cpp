@@ -316,6 +316,25 @@ DType weights_of(const Layout& layout) {
   return layout.gathers_in_eight_bits() ? DType::fp8 : layout.activation_dtype;
 }
 
+namespace {
+
+// Of an element that is not trained, at least (FrozenFormat; scales are left out).
+double least_frozen_bytes(const Layout& layout) {
+  if (layout.frozen_format == FrozenFormat::nf4) return 0.5;
+  const bool in_eight_bits =
+      layout.frozen_format == FrozenFormat::int8 || is_quantized(layout.compute_dtype);
+  return in_eight_bits ? 1 : static_cast<double>(bytes_of(layout.activation_dtype));
+}
+
+std::int64_t frozen_bytes_of(const ShardedBlock& block, const Layout& layout) {
+  std::int64_t elements = 0;
+  for (const ShardedOp& op : block.ops)
+    elements += op.frozen_parameters;
+  return static_cast<std::int64_t>(static_cast<double>(elements) * least_frozen_bytes(layout));
+}
+
+}  // namespace
+
 ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPricing& pricing) {
   SIM_CHECK(layout.chunks() == 1 && layout.micro_batches() == 3, layout.chunks());
   Layout whole = layout;
@@ -348,6 +367,8 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
                                     : block.parameters) += site.elements;
   }
   const ShardedModel sharded = shard(shorter.model, whole);
+  for (std::size_t i = 0; i < costs.layers.size() && layout.trains_adapters(); ++i)
+    costs.layers[i].frozen_bytes = frozen_bytes_of(sharded.blocks[sharded.of_layer[i]], layout);
   costs.boundary = INT64_MAX;
   for (std::uint32_t i = 0; i < sharded.blocks.size(); ++i) {
     if (sharded.output && i == *sharded.output) continue;

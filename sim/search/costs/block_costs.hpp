@@ -36,6 +36,7 @@ struct BlockCosts {
   std::int64_t weight_freed = 0;       // by the weight gradients, where the schedule splits them
   std::int64_t parameters = 0;         // elements that the rank holds, but those of
   std::int64_t expert_parameters = 0;  // experts
+  std::int64_t frozen_bytes = 0;       // of parameters that are not trained
   std::int64_t shared = 0;             // of a table that the embedding holds too
 };
 

@@ -45,6 +45,15 @@ std::int64_t moved_states(const Model& model, const Layout& layout, std::int64_t
       layout.offload_fraction * static_cast<double>(elements * (state_bytes(layout) - stays))));
 }
 
+// Frozen weights have no gradient and no state; ZeRO-3 shards them, those of experts over fewer
+// ranks.
+std::int64_t frozen_share(const Layout& layout, const SharedCounts& elements, std::int64_t bytes) {
+  if (bytes == 0 || layout.offloads_parameters()) return 0;
+  return elements.zero < 3
+             ? bytes
+             : bytes / std::max<std::int64_t>(layout.shard_ranks(), layout.expert_shards());
+}
+
 }  // namespace
 
 bool gathers_weights(const Layout& layout, const ParameterCounts& counts) {
@@ -58,13 +67,14 @@ std::int64_t parameter_bytes(const Model& model, const Layout& layout,
   const bool leave = lowering::gradients_leave(layout, model.execution);
   const std::int64_t weight = layout.offloads_parameters() ? 0 : bytes_of(weights_of(layout));
   const std::int64_t gradient = leave ? 0 : bytes_of(layout.gradient_dtype);
-  const std::int64_t optimizer = state_bytes(layout);
+  const std::int64_t optimizer = layout.updates_on_servers() ? 0 : state_bytes(layout);
   std::int64_t whole = 0;  // bytes per element that every rank holds
   if (elements.zero < 3) whole += weight;
   if (elements.zero < 2) whole += gradient;
   if (elements.zero < 1) whole += optimizer;
   const std::int64_t shared = weight + gradient + optimizer - whole;
-  return elements.all * whole + elements.shard * shared -
+  return elements.all * whole + elements.shard * shared +
+         frozen_share(layout, elements, counts.frozen_bytes) -
          moved_states(model, layout, elements.updated());
 }
 

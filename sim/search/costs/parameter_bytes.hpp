@@ -12,6 +12,7 @@ namespace sim {
 // Elements that a rank holds before anything is sharded over replicas.
 struct ParameterCounts {
   std::int64_t parameters = 0, expert_parameters = 0;
+  std::int64_t frozen_bytes = 0;  // beside them: what is not trained, in its own format
 };
 
 // Whether ZeRO-3 shares all weights of a stage, so that those of a block are gathered.

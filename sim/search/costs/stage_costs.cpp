@@ -29,6 +29,7 @@ void add_block(const ChunkBlock& block, ChunkCosts& chunk) {
   chunk.held_for_weights += costs.weight_freed;
   chunk.parameters += costs.parameters;
   chunk.expert_parameters += costs.expert_parameters;
+  chunk.frozen_bytes += costs.frozen_bytes;
 }
 
 // Takes from a chunk what its layer at `index` of `layers` has on the host between its passes. What
@@ -159,6 +160,7 @@ Layout begin_of(Layout layout) {
   const std::int64_t some =
       std::min<std::int64_t>(layout.run_batches(), std::int64_t{3} * layout.pipeline_parallel);
   layout.pipeline_runs = 1;
+  layout.replica_batches.clear();
   layout.global_batch = some * layout.micro_batch * layout.data_parallel;
   return layout;
 }
@@ -319,6 +321,20 @@ class PassReplay {
 };
 
 }  // namespace
+
+std::vector<StageTimes> busy_times(const Layout& layout, std::span<const ChunkCosts> chunks) {
+  std::vector<StageTimes> times(static_cast<std::size_t>(layout.pipeline_parallel));
+  const Placement placement{layout};
+  for (std::size_t c = 0; c < chunks.size(); ++c)
+    times[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))].end +=
+        passes_of(chunks[c]) * layout.micro_batches();
+  std::int64_t arrival = 0;
+  for (std::size_t s = 0; s < times.size(); ++s) {
+    times[s].end += arrival;
+    arrival += chunks[s].forward;
+  }
+  return times;
+}
 
 std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,
                                        std::span<const MessageTimes> messages) {

@@ -23,7 +23,7 @@ struct ChunkCosts {
   std::int64_t held_for_weights = 0;         // of these, from there to the weight gradients
   std::int64_t most_in_backward = 0;         // beside what is held
   std::int64_t most_gathered = 0;            // the same with what ZeRO-3 has whole
-  std::int64_t parameters = 0, expert_parameters = 0;  // (BlockCosts)
+  std::int64_t parameters = 0, expert_parameters = 0, frozen_bytes = 0;  // (BlockCosts)
 };
 
 // In execution order. `checkpointed` has the costs under full recomputation; unused without.
@@ -52,6 +52,10 @@ struct MessageTimes {
   std::int64_t transfer = 0;
   std::int64_t gather = 0;  // of its parts, at the receiver, before the tensor is there
 };
+
+// The same without an order of passes, of which several may run at once: no stage is done before
+// the first micro-batch has come to it and all its passes have run.
+std::vector<StageTimes> busy_times(const Layout& layout, std::span<const ChunkCosts> chunks);
 
 // The schedule, pass by pass. `messages[s]`: from stage s to s + 1; the last one to stage 0.
 std::vector<StageTimes> schedule_times(const Layout& layout, std::span<const ChunkCosts> chunks,

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "sim/plan/lowering/stage_lowering.hpp"
+#include "sim/plan/meeting.hpp"
+#include "sim/program/unroll.hpp"
 #include "sim/search/walk.hpp"
 
 namespace sim {
@@ -86,12 +88,21 @@ void add_epilogue(const Program& program, const OpTimes& times, TailCosts& costs
   costs.after_sync = has_sync ? end - costs.before_sync : 0;
 }
 
+// Of a step without a meeting, where groups train apart.
+Program program_of(const ShardedModel& sharded, int stage) {
+  Program program = lowering::StageLowering{sharded, pipeline_order(sharded.layout), stage}.lower();
+  if (!sharded.layout.trains_apart()) return program;
+  std::vector<bool> runs(program.size());
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    runs[op] = runs_in_step(program, OpId{op}, std::nullopt, std::nullopt);
+  return unroll(program, {runs});
+}
+
 }  // namespace
 
 TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int stage,
                      const TailPricing& pricing) {
-  const Program program =
-      lowering::StageLowering{sharded, pipeline_order(sharded.layout), stage}.lower();
+  const Program program = program_of(sharded, stage);
   const OpTimes times{program, pricing};
   TailCosts costs;
   add_epilogue(program, times, costs);
@@ -102,8 +113,7 @@ TailCosts tail_costs(const ShardedModel& sharded, const ShardedModel& more, int 
   for (std::size_t i = 0; i < host.size(); ++i)
     costs.host[i].fixed = host[i];
   if (many > some) {
-    const Program longer =
-        lowering::StageLowering{more, pipeline_order(more.layout), stage}.lower();
+    const Program longer = program_of(more, stage);
     const DataStream more_of_it = data_stream(longer, OpTimes{longer, pricing});
     costs.data_each = (more_of_it.time - all.time) / (many - some);
     costs.held_each = (more_of_it.held - all.held) / (many - some);

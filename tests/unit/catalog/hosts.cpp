@@ -169,6 +169,7 @@ const std::string nvswitch =
     rest_of_node;
 const std::string network =
     "network: {cpu_vendor: intel, overhead: 1 us, tuner: {ll: 0 B}}\n"
+    "transport: {loss: 0}\n"
     "host: {source: s, nvme: {read: 1 GB/s, write: 1 GB/s}}\n"
     "sources: [s]\n";
 
@@ -252,7 +253,7 @@ std::vector<Host> hosts() {
       scenario_host("strategies", dense + machine + layout +
                                       "budget: {tokens: 1e9, spares: {nodes: 1}, elastic: {nodes: "
                                       "1}, memory_checkpoint: {place: peer}, corruption: {gpu: 1 "
-                                      "y}}\n"),
+                                      "y}, flaps: {nic: 1 y}}\n"),
       scenario_host(
           "checks within steps",
           dense + machine + layout + "budget: {tokens: 1e9, corruption: {gpu: 1 y, share: 0.1}}\n"),
