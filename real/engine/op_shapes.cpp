@@ -200,7 +200,7 @@ std::int64_t OpShapes::rows(const BoundOp& op) const {
 }
 
 std::int64_t OpShapes::first_sequence(const BoundOp& op) const {
-  const std::int64_t before = program_.at.data * layout_.micro_batches() + op.microbatch;
+  const std::int64_t before = layout_.batches_before(program_.at.data) + op.microbatch;
   return before * layout_.micro_batch;
 }
 

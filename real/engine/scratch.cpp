@@ -37,7 +37,7 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
   const OpShapes shapes{program};
   const sim::Layout& layout = program.plan->layout;
   ScratchNeeds needs{
-      .ids = layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1),
+      .ids = layout.batches_of(program.at.data) * layout.micro_batch * (layout.sequence_length + 1),
       .gemm_workspace = gemm_workspace};
   for (const BoundOp& op : program.ops) {
     if (op.collective != nullptr || op.transfer != nullptr) continue;

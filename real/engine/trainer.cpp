@@ -64,6 +64,17 @@ void Trainer::start() {
   control_.barrier();
 }
 
+void Trainer::go_on(const KeptState& kept) {
+  if (setup_.heartbeat != nullptr) setup_.heartbeat->enter(RankPhase::preparing);
+  restore_state(kept, *setup_.program, parameters_, *setup_.backend);
+  next_step_ = kept.next_step;
+  control_.barrier();
+}
+
+KeptState Trainer::keep() {
+  return keep_state(*setup_.program, parameters_, *setup_.backend, next_step_);
+}
+
 StepOutcome Trainer::run_step(bool record, bool together) {
   const BoundProgram& program = *setup_.program;
   const std::vector<std::int32_t> tokens = tokens_of_rank(
@@ -134,8 +145,8 @@ StepResult Trainer::agree_on(const StepOutcome& outcome) {
     if (at.pipeline == last && at.tensor == 0) result.loss += ranks[r].loss;
     result.time = std::max(result.time, sim::Duration{ranks[r].picoseconds});
   }
-  // The mean over micro-batches and replicas: each has as many tokens.
-  result.loss /= static_cast<double>(plan.layout.micro_batches() * plan.layout.data_parallel);
+  // The mean over all micro-batches: each has as many tokens.
+  result.loss /= static_cast<double>(plan.layout.step_batches());
   result.gradient_norm = ranks.front().gradient_norm;
   const bool found = std::any_of(ranks.begin(), ranks.end(),
                                  [](const RankStep& rank) { return rank.first_not_finite >= 0; });

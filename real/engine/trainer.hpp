@@ -10,6 +10,7 @@
 #include "real/engine/backend.hpp"
 #include "real/engine/control.hpp"
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/kept_state.hpp"
 #include "real/engine/kernels/algorithms.hpp"
 #include "real/engine/parameters.hpp"
 #include "real/net/heartbeat.hpp"
@@ -63,6 +64,10 @@ class Trainer {
   // InputError naming the file that is missing, torn, changed or of another model.
   void start();
   void resume(const std::string& folder);
+  // A third one: the state that a trainer of the same parameters has kept, and its next step.
+  void go_on(const KeptState& kept);
+  // REQUIRES: as keep_state().
+  KeptState keep();
 
   std::int64_t next_step() const { return next_step_; }
   // Throws NotFinite on every rank.

@@ -4,6 +4,7 @@
 
 #include "real/engine/launch/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
+#include "real/host/partial_average.hpp"
 #include "real/host/token_exchange.hpp"
 #include "sim/base/check.hpp"
 
@@ -148,6 +149,8 @@ std::unique_ptr<HostExchange> Communication::start(const BoundOp& op) {
   if (op.action == Action::sum_tensor_gradients) {
     return std::make_unique<SummedPieces>(parts_.transport, call, summed_, parts_.arena);
   }
+  if (parts_.lost != nullptr && is_average(op))
+    return start_partial_average(parts_.transport, call, *parts_.lost, step_, op.subject);
   return std::make_unique<Collective>(parts_.transport, call);
 }
 

@@ -16,6 +16,8 @@
 
 namespace real {
 
+struct LostContributions;
+
 // Channels of the transport. A communicator has one per stream: two collectives of one group may be
 // under way at once on different streams. Messages between stages have one per direction; two ranks
 // may be each other's next and previous stage.
@@ -48,9 +50,11 @@ class Communication {
     Transport& transport;
     Arena& arena;
     const StepMemory& memory;
-    RoutingTables* routing = nullptr;  // null: routers choose evenly
+    RoutingTables* routing = nullptr;         // null: routers choose evenly
+    const LostContributions* lost = nullptr;  // null: all that ranks contribute arrives
   };
   explicit Communication(const Parts& parts);
+  void begin_step(std::int64_t step) { step_ = step; }
   std::unique_ptr<HostExchange> start(const BoundOp& op);
   std::span<const int> members(sim::GroupRole role) const {
     return members_[static_cast<std::size_t>(role)];
@@ -65,6 +69,7 @@ class Communication {
   Parts parts_;
   std::array<std::vector<int>, sim::group_role_count> members_;
   std::vector<Operand> summed_;  // pieces of gradients
+  std::int64_t step_ = 0;
 };
 
 }  // namespace real

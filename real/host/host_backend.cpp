@@ -11,6 +11,7 @@
 #include "real/host/communication.hpp"
 #include "real/host/host_program.hpp"
 #include "real/host/parameter_servers.hpp"
+#include "real/host/partial_average.hpp"
 #include "real/host/server_exchange.hpp"
 #include "real/host/stream_schedule.hpp"
 #include "sim/base/check.hpp"
@@ -66,6 +67,7 @@ class HostBackend : public Backend {
   HostSetup setup_;
   std::optional<RoutingTables> routing_;
   HostProgram program_;
+  std::optional<LostContributions> lost_;
   Communication communication_;
   StreamSchedule schedule_;
   bool scans_ = false;                // looks for numbers that are not finite in all results
@@ -80,6 +82,11 @@ class HostBackend : public Backend {
   std::vector<std::vector<kernels::Range>> decayed_;  // by bucket
 };
 
+std::optional<LostContributions> lost_by(const HostSetup& setup) {
+  if (setup.lost_rate == 0) return std::nullopt;
+  return LostContributions{.rate = setup.lost_rate, .seed = setup.training.seed};
+}
+
 std::optional<RoutingTables> tables_of(const HostSetup& setup) {
   if (!setup.routing || !setup.program->model->has_experts()) return std::nullopt;
   return RoutingTables{*setup.program, *setup.routing};
@@ -89,12 +96,14 @@ HostBackend::HostBackend(const HostSetup& setup)
     : setup_{setup},
       routing_{tables_of(setup)},
       program_{*setup.program, setup_.training, routing_ ? &*routing_ : nullptr},
+      lost_{lost_by(setup_)},
       communication_{{.program = *setup.program,
                       .algorithms = setup_.algorithms,
                       .transport = *setup.transport,
                       .arena = program_.arena(),
                       .memory = program_.memory(),
-                      .routing = routing_ ? &*routing_ : nullptr}},
+                      .routing = routing_ ? &*routing_ : nullptr,
+                      .lost = lost_ ? &*lost_ : nullptr}},
       schedule_{*setup.program->program},
       moments_(setup.program->ops.size()) {
   for (const BoundBucket& bucket : setup.program->buckets)
@@ -111,6 +120,7 @@ StepOutcome HostBackend::step(const StepInput& input) {
   if (setup_.heartbeat != nullptr) setup_.heartbeat->begin_step(input.step);
   const std::int64_t start = now();
   step_ = input.step;
+  communication_.begin_step(input.step);
   wait_for_workers();
   begins_ = sim::meeting_that_begins(setup_.program->plan->layout, input.step);
   ends_ = sim::meeting_that_ends(setup_.program->plan->layout, input.step);

@@ -29,6 +29,8 @@ struct HostSetup {
   // Routers choose by their scores; else evenly. The plan has room
   // (real/engine/kernels/routed_layout.hpp).
   std::optional<RouterScore> routing{};
+  // Of what ranks give to averages, some is lost (partial_average.hpp), drawn by training.seed.
+  double lost_rate = 0;
 };
 
 // Operators that this backend cannot execute beyond engine_problems(): those in other formats than

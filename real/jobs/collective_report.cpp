@@ -27,7 +27,9 @@ std::vector<sim::Duration> times_alone(const sim::Scenario& scenario, const sim:
 std::string collective_report(const sim::Scenario& scenario, const sim::Plan& plan,
                               const TrainingRun& run) {
   if (run.timeline.tracks.empty())
-    return "no collectives: the run was interrupted before the recorded step\n";
+    return run.lost.empty()
+               ? "no collectives: the run was interrupted before the recorded step\n"
+               : "no collectives: a rank was lost, and no step is recorded behind that\n";
   const sim::RankTrack& track = run.timeline.tracks.front();
   const std::vector<sim::CollectiveEntry> entries = sim::log_collectives(plan, track);
   return "collectives of rank 0 in the last step\n" +

@@ -98,6 +98,7 @@ class SuiteTraining {
     scenario.training.seed = curve.seed;
     scenario.training.steps = steps;
     files.backend = BackendChoice::host;
+    files.network = options_.network;
     files.stop = options_.control.stop;
     files.on_step = [&](const StepResult& step) {
       curve.losses.push_back(step.loss);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "real/jobs/training_run.hpp"
 #include "sim/base/control.hpp"
 #include "sim/convergence/suite.hpp"
 #include "sim/convergence/tables.hpp"
@@ -14,6 +15,7 @@ struct ConvergenceOptions {
   // Stop: the run at hand ends behind its step, and the result has those that are complete.
   // Progress: the share of all runs, in the phase "training".
   sim::Control control{};
+  DroppingNetwork network{};                            // of every run, the baseline's, too
   std::function<void(const std::string& line)> note{};  // hears of every run, when it has ended
 };
 

@@ -74,7 +74,9 @@ std::vector<std::string> write_run_files(const RunFiles& files, const sim::Scena
   if (!files.loads.empty()) lines.push_back(write_loads(files.loads, run));
   if (files.trace.empty() && files.record.empty()) return lines;
   if (run.timeline.tracks.empty())
-    return {"no trace and no record: the run was interrupted before the recorded step"};
+    return {run.lost.empty()
+                ? "no trace and no record: the run was interrupted before the recorded step"
+                : "no trace and no record: a rank was lost, and no step is recorded behind that"};
   if (!files.trace.empty()) {
     sim::write_perfetto_file(
         files.trace, plan, run.timeline,

@@ -9,6 +9,18 @@
 
 namespace real {
 
+namespace {
+
+// The layout of those that trained the last step.
+sim::Layout layout_at_end(sim::Layout layout, const TrainingRun& run) {
+  if (run.lost.empty()) return layout;
+  layout.data_parallel = run.lost.back().replicas;
+  layout.global_batch = run.lost.back().global_batch;
+  return layout;
+}
+
+}  // namespace
+
 RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
                           const TrainingRun& run) {
   RunReport report{.scenario = scenario.name,
@@ -27,18 +39,21 @@ RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
                    .staleness = run.staleness,
                    .expert_loads = run.expert_loads.empty() ? std::vector<LayerLoad>{}
                                                             : run.expert_loads.back().layers,
+                   .lost = run.lost,
                    .interrupted = run.interrupted};
   const std::vector<sim::Duration> times = run.counted_times();
   report.shortest = times.front();
   report.longest = times.back();
   report.median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
   const double seconds = std::max(sim::in_seconds(report.median), 1e-12);
-  report.tokens_per_second = static_cast<double>(plan.tokens) / seconds;
+  const sim::Layout at_end = layout_at_end(plan.layout, run);
+  report.tokens_per_second = static_cast<double>(plan.tokens * at_end.global_batch) /
+                             static_cast<double>(plan.layout.global_batch) / seconds;
   const sim::AttentionCount count =
       scenario.flops.causal_half() ? sim::AttentionCount::causal_half : sim::AttentionCount::full;
   report.model_rate =
-      sim::FlopRate::per_second(sim::model_flops(scenario.model, plan.layout, count).count() /
-                                seconds / static_cast<double>(plan.world_size()));
+      sim::FlopRate::per_second(sim::model_flops(scenario.model, at_end, count).count() / seconds /
+                                static_cast<double>(at_end.world_size()));
   std::vector<std::pair<sim::Breakdown, std::uint64_t>> parts;
   for (const sim::RankTrack& track : run.timeline.tracks)
     parts.emplace_back(sim::break_down(track, plan.program(track.rank), run.timeline.end,

@@ -25,6 +25,7 @@ struct RunReport {
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
   sim::Staleness staleness;             // of parameter servers
   std::vector<LayerLoad> expert_loads;  // of the last step, where routers choose by their scores
+  std::vector<LostRank> lost;
   bool interrupted = false;
 };
 

@@ -153,6 +153,11 @@ std::string run_table(const RunReport& report) {
   if (!report.expert_loads.empty()) text += loads_text(report);
   if (!report.staleness.empty()) text += "staleness  " + sim::to_text(report.staleness, 2) + "\n";
   text += fmt::format("memory     {}\nseed       {}\n", memory_text(report), report.seed);
+  for (const LostRank& lost : report.lost)
+    text += fmt::format(
+        "lost       rank {} in step {}, which {} replica{} trained anew: {} sequences a step from "
+        "there on, and the times are theirs\n",
+        lost.rank, lost.step, lost.replicas, lost.replicas == 1 ? "" : "s", lost.global_batch);
   if (report.interrupted) text += "interrupted: the steps above are those that were trained\n";
   return text;
 }
@@ -186,6 +191,11 @@ std::string run_json(const RunReport& report) {
                           {"device_besides", report.device}};
   for (const LayerLoad& layer : report.expert_loads)
     json["expert_loads"].push_back({{"layer", layer.layer}, {"tokens", layer.tokens}});
+  for (const LostRank& lost : report.lost)
+    json["lost"].push_back({{"rank", lost.rank},
+                            {"step", lost.step},
+                            {"replicas", lost.replicas},
+                            {"global_batch", lost.global_batch}});
   ordered_json& steps = json["steps"] = ordered_json::array();
   for (const StepResult& step : report.steps)
     steps.push_back({{"step", step.step},

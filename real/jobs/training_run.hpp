@@ -1,6 +1,7 @@
 // A scenario trained for real: `stepcast run`, and what a forecast of it is compared with.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "real/engine/trainer.hpp"
+#include "real/jobs/elastic.hpp"
 #include "real/jobs/engine_choice.hpp"
 #include "real/launch/launch.hpp"
 #include "sim/scenario/scenario.hpp"
@@ -15,6 +17,21 @@
 #include "sim/timeline/timeline.hpp"
 
 namespace real {
+
+// What becomes of a message that the network drops. resent: it comes later, and nothing else
+// changes. lost: what a rank gave to an average is missing there.
+enum class DroppedMessages : std::uint8_t { resent, lost };
+constexpr auto words_of(DroppedMessages) {
+  return std::array{sim::Word{DroppedMessages::resent, "resent"},
+                    sim::Word{DroppedMessages::lost, "lost"}};
+}
+
+// A network that drops messages between ranks of the host backend, drawn by training.seed.
+struct DroppingNetwork {
+  double rate = 0;  // chance of each message; below 1
+  DroppedMessages dropped = DroppedMessages::resent;
+  double timeout = 1e-3;  // s, until a message is sent again
+};
 
 struct TrainingRunOptions {
   BackendChoice backend = BackendChoice::automatic;
@@ -26,6 +43,8 @@ struct TrainingRunOptions {
   std::string resume{};      // checkpoint to go on from
   WorldOptions world{};
   int ranks_per_gpu = 0;
+  DroppingNetwork network{};
+  ElasticBatch elastic = ElasticBatch::off;  // threads: a lost rank leaves a smaller job
   bool processes = false;  // host: ranks as processes instead of threads (cuda: always)
   double failure_timeout = 30, join_timeout = 60, setup_timeout = 600;  // seconds
   std::int64_t log_every = 0;                          // steps between lines of progress; 0: none
@@ -45,12 +64,13 @@ struct TrainingRun {
   std::size_t warm_up = 0;     // of the steps, not counted in times
   // The timeline of the last step, with a track of every rank. Empty if a run on cuda was
   // interrupted: recording costs time there, so only the step that is the last of the plan is
-  // recorded. Empty also where ranks wait for parameter servers alone.
+  // recorded. Empty also where ranks wait for parameter servers alone, and where a rank was lost.
   sim::Timeline timeline;
   std::vector<RankMemory> memory;
   std::vector<std::int64_t> planned_arena;  // by rank
   sim::Staleness staleness;                 // of parameter servers
   std::vector<StepLoads> expert_loads;      // of all steps, where routers choose by their scores
+  std::vector<LostRank> lost;
   bool interrupted = false;
   std::vector<sim::Duration> counted_times() const;  // sorted
 };

@@ -150,8 +150,8 @@ std::vector<MeasuredCurve> measured_curves(const std::vector<MeasuredCollective>
 void require_routes(const Cluster& cluster, const std::vector<MeasuredCurve>& curves,
                     const std::string& where) {
   const std::int64_t per_node = cluster.gpus_per_node();
-  const bool network =
-      !cluster.data().node.nics.empty() && cluster.data().fabric.kind != FabricKind::none;
+  const bool network = !cluster.data().pools.front().node.nics.empty() &&
+                       cluster.data().fabric.kind != FabricKind::none;
   std::vector<std::string> misfits;
   for (const MeasuredCurve& curve : curves) {
     std::string why;

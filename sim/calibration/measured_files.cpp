@@ -20,9 +20,9 @@ void add_notes(FilesOfMachine& read, const std::vector<std::string>& notes) {
 
 NcclTestsHints hints_for(const MeasuredFiles& files, const Cluster* cluster) {
   NcclTestsHints hints = files.nccl;
-  if (cluster && cluster->data().trays > 1)
-    hints.trays = TrayShape{.gpus = cluster->gpus_per_node() / cluster->data().trays,
-                            .trays = cluster->data().trays};
+  if (cluster && cluster->trays() > 1)
+    hints.trays =
+        TrayShape{.gpus = cluster->gpus_per_node() / cluster->trays(), .trays = cluster->trays()};
   return hints;
 }
 

@@ -65,6 +65,10 @@ std::vector<Key> failures() {
       quantity_key(long_time, "stragglers.node", "never", "mean time until one node turns slow"),
       quantity_key(long_time, "stragglers.found_after", "30 min", "time until it is found"),
       number_key("stragglers.factor", {1, 100}, "", "1", "factor of the step time meanwhile"),
+      quantity_key(long_time, "flaps.nic", "never",
+                   "mean time between two moments in which the link of a NIC is down"),
+      quantity_key(long_time, "flaps.outage", KeyDefault::follows("5 s, with flaps.nic"),
+                   "mean time for which it is down"),
   };
 }
 

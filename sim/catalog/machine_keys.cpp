@@ -1,8 +1,11 @@
 // Keys of the cluster's file (topologies/FORMAT.md) that a what-if may change, as
 // cluster.change.KEY. "x0.5" as a value is half of what the file says.
+#include <limits>
+
 #include "sim/catalog/tables.hpp"
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/node_builders.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim::catalog_tables {
 namespace {
@@ -74,14 +77,19 @@ std::vector<Key> fabric() {
       time_key("fabric.switch_latency", "latency of a switch"),
       word_key<Routing>("fabric.routing", of_cluster_file(),
                         "spread over all paths, or static ECMP"),
+      count_key("fabric.hash_seed", {0, std::numeric_limits<std::int64_t>::max()}, "",
+                "static ECMP: seed of the switches' hash"),
+      count_key("fabric.hash_flows", {1, most_hash_flows}, "flows",
+                "static ECMP: flows between two GPUs that are hashed by themselves"),
       speed_key("fabric.link", "rate of a link between switches, per direction"),
       speed_key("fabric.per_node_limit", "flat: what all NICs of a node carry together"),
       count_key("fabric.levels", {2, 3}, "levels", "levels of switches"),
-      factor_key("fabric.oversubscription", {1, 1000}, "over-subscription of the leaves"),
+      factor_key("fabric.oversubscription", {0.125, 1000}, "over-subscription of the leaves"),
       count_key("fabric.radix", {2, 4096}, "ports", "ports of a switch"),
       count_key("fabric.nodes_per_leaf", {1, most_nodes}, "nodes", "nodes of a leaf"),
       count_key("fabric.leaves_per_pod", {1, most_nodes}, "leaves", "3 levels: leaves of a pod"),
-      factor_key("fabric.pod_oversubscription", {1, 1000}, "3 levels: over-subscription of spines"),
+      factor_key("fabric.pod_oversubscription", {0.125, 1000},
+                 "3 levels: over-subscription of spines"),
       flag_key("fabric.every_switch", "model each spine switch by itself"),
       flag_key("fabric.separate_rails", "rail_optimised: each rail has spines of its own"),
       count_key("fabric.groups", {1, 4096}, "groups", "dragonfly: groups"),
@@ -115,11 +123,28 @@ std::vector<Key> network() {
   };
 }
 
+std::vector<Key> transport() {
+  return {
+      factor_key("transport.loss", {0, 0.5}, "chance that a NIC's link loses a packet"),
+      factor_key("transport.fabric_loss", {0, 0.5},
+                 "chance that a link between switches does; default: loss"),
+      word_key<LossRecovery>("transport.recovery", of_cluster_file(),
+                             "what is sent again: all behind a lost packet, or it alone"),
+      quantity_key(size, "transport.mtu", of_cluster_file(), "payload of a packet"),
+      time_key("transport.timeout", "until a packet without an answer is sent again"),
+      count_key("transport.retries", {0, 7}, "retries", "then the connection fails"),
+      quantity_key(size, "transport.window", of_cluster_file(),
+                   "most under way from a NIC to one peer; 0: no limit"),
+      time_key("transport.round_trip",
+               "of a packet and its answer; 0: twice the latency of the route"),
+  };
+}
+
 }  // namespace
 
 std::vector<Key> machine() {
   std::vector<Key> keys;
-  for (std::vector<Key> (*more)() : {node, fabric, network})
+  for (std::vector<Key> (*more)() : {node, fabric, network, transport})
     for (Key& key : in_section("cluster.change", more()))
       keys.push_back(std::move(key));
   return keys;

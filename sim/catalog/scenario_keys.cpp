@@ -35,6 +35,14 @@ std::vector<Key> top() {
       integer_key("cluster.gpus_per_node", gpus, "GPUs",
                   KeyDefault::follows("the most that keep groups on whole nodes"),
                   "GPUs used of each node, or of each rack of one NVLink domain"),
+      text_key(text, "cluster.node_list", KeyDefault::follows("the first nodes"),
+               "nodes of the cluster that the job has, in the order of its ranks: node[3-5,9]"),
+      word_key<AllocationKind>("cluster.allocation.kind", KeyDefault::follows("packed"),
+                               "how the nodes of the job are drawn from those of the cluster"),
+      number_key("cluster.allocation.occupancy", {0, 0.999}, "",
+                 KeyDefault::follows("required with kind: fragmented"),
+                 "share of the nodes that other jobs have"),
+      integer_key("cluster.allocation.seed", {}, "", KeyDefault::follows("1"), "seed of the draw"),
       word_key<AttentionFlops>("flops.attention", "full",
                                "FLOPs of causal attention in MFU: full, or the half needed"),
   };
@@ -128,6 +136,8 @@ std::vector<Key> disturbance() {
           number_key("fabric_share_high", share, "", by_preset(), "the same, the best twentieth"),
           number_key("slow_nodes", {0, 1}, "", "0", "share of nodes that are slow"),
           number_key("slow_factor", {1, 100}, "", "1.1", "factor on the times of their kernels"),
+          number_key("occupancy", {0, 0.999}, "", "0",
+                     "share of the cluster's nodes that other jobs have; the job gets the rest"),
       });
 }
 

@@ -35,6 +35,7 @@ Command memory_command();
 Command search_command();
 Command plan_command();
 Command budget_command();
+Command fleet_command();
 Command topo_command();
 Command models_command();
 Command keys_command();
@@ -50,6 +51,7 @@ Command sensitivity_command();
 Command scaling_command();
 Command choose_command();
 Command variability_command();
+Command allocation_command();
 // Measures this machine. Empty in builds without the engine: then files are the only source.
 struct MeasureMachine {
   std::function<Options(MachineRequest& request)> options;

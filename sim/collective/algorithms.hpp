@@ -11,6 +11,7 @@
 #include "sim/collective/collective_cost.hpp"
 #include "sim/collective/group_layout.hpp"
 #include "sim/collective/nccl_tuning.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 
@@ -23,7 +24,7 @@ struct RingLoads {
   int inter_routes = 0;
   int nics = 0;  // by which the ring leaves the first node
 };
-RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout);
+RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout, bool resends);
 
 // All that a closed form reads. Seconds and bytes/s.
 struct FormInput {
@@ -38,6 +39,8 @@ struct FormInput {
   std::optional<Bytes> most_ll{}, most_ll128{};  // NetworkTraits
   bool nvls = false;
   bool sharp = false;
+  Transport transport{};
+  double packet_loss = 0;  // on the way between nodes
 
   int ranks() const { return shape.ranks; }
   int nodes() const { return shape.nodes; }
@@ -68,6 +71,15 @@ struct Form {
   int flows = 1;
   int rounds = 1;
 };
+
+// Takes off the bandwidths of `in` what a network that loses packets takes, once NCCL has chosen
+// by those that it knows of (lossy_network.cpp).
+void apply_transport(const Cluster& cluster, FormInput& in);
+
+// tail_seconds() is what the last packets of `streams` wait for where some get lost, on average: 0
+// on an ideal network (lossy_network.cpp). The second one counts the streams of a form.
+double tail_seconds(const Transport& transport, double loss, double streams);
+double tail_seconds(const FormInput& in, Algorithm algorithm, const Form& form);
 
 // The form of a group on one node, whose carrier is not NCCL. `small_kernel`: of the device, s.
 Form user_buffer_form(const FormInput& in, const Collective& request, double small_kernel);

@@ -17,7 +17,7 @@ namespace {
 // each end (NCCL_NET_OVERHEAD).
 constexpr double infiniband_path = 4.75e-6;
 
-Form form_of(const FormInput& in, Algorithm algorithm) {
+Form ideal_form_of(const FormInput& in, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::ring:
       if (in.kind == CollectiveKind::all_to_all)
@@ -40,6 +40,12 @@ Form form_of(const FormInput& in, Algorithm algorithm) {
   }
   SIM_CHECK(algorithm != Algorithm::automatic);
   return {};
+}
+
+Form form_of(const FormInput& in, Algorithm algorithm) {
+  Form form = ideal_form_of(in, algorithm);
+  form.latency += tail_seconds(in, algorithm, form);
+  return form;
 }
 
 double seconds_of(const Form& form) {
@@ -71,17 +77,20 @@ void replace_time(Form& form, double seconds) {
 FormInput form_input(const Cluster& cluster, const GroupShape& shape, const Collective& request,
                      CollectiveChoice choice) {
   const NetworkTraits& network = cluster.network();
-  return {.shape = shape,
-          .group = nccl_group(cluster, shape, choice),
-          .kind = request.kind,
-          .bytes = static_cast<double>(payload(request).count()),
-          .shards = choice.server_shards,
-          .network_overhead = to_seconds(network.network_overhead),
-          .simple_overhead = to_seconds(network.simple_overhead),
-          .most_ll = network.most_ll,
-          .most_ll128 = network.most_ll128,
-          .nvls = network.nvls,
-          .sharp = network.sharp};
+  FormInput in{.shape = shape,
+               .group = nccl_group(cluster, shape, choice),
+               .kind = request.kind,
+               .bytes = static_cast<double>(payload(request).count()),
+               .shards = choice.server_shards,
+               .network_overhead = to_seconds(network.network_overhead),
+               .simple_overhead = to_seconds(network.simple_overhead),
+               .most_ll = network.most_ll,
+               .most_ll128 = network.most_ll128,
+               .nvls = network.nvls,
+               .sharp = network.sharp,
+               .transport = transport_of(cluster)};
+  apply_transport(cluster, in);
+  return in;
 }
 
 CollectiveCost cost_of(const Form& form, CollectiveCost cost) {
@@ -115,8 +124,9 @@ HopSeconds hop_seconds(const FormInput& in, Algorithm algorithm) {
           .inter = nccl.inter * 1e-6 + std::max(0.0, path - infiniband_path) + simple};
 }
 
-CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
+CollectiveCost collective_cost(const Cluster& machine, const GroupShape& shape,
                                const Collective& request, CollectiveChoice choice) {
+  const Cluster cluster = machine.of_pool(shape.pool);
   CollectiveCost cost{.algorithm = choice.algorithm, .protocol = choice.protocol};
   if (cost.algorithm == Algorithm::automatic) cost.algorithm = Algorithm::ring;
   if (cost.protocol == Protocol::automatic) cost.protocol = Protocol::simple;
@@ -126,7 +136,9 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
     cost.algorithm = Algorithm::direct;
     cost.protocol = Protocol::simple;
     const double small = to_seconds(cluster.device().memory_kernels.fixed);
-    return cost_of(fused_exchange_form(in, request, small), cost);
+    Form form = fused_exchange_form(in, request, small);
+    form.latency += tail_seconds(in, Algorithm::direct, form);
+    return cost_of(form, cost);
   }
   // User buffers lie on one node; over several the group has NCCL.
   if (request.carrier != Carrier::nccl && shape.nodes == 1) {
@@ -150,9 +162,10 @@ CollectiveCost collective_cost(const Cluster& cluster, const GroupShape& shape,
   return cost_of(form, cost);
 }
 
-std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuId> members,
+std::vector<Hop> collective_pattern(const Cluster& machine, std::span<const GpuId> members,
                                     CollectiveKind kind, Algorithm algorithm, int server_shards) {
   if (members.size() < 2) return {};
+  const Cluster cluster = machine.of_group(members);
   const GroupLayout layout{cluster, members};
   if (kind == CollectiveKind::all_to_all) return direct_pattern(cluster, layout);
   if (kind == CollectiveKind::ring_shift) return shift_pattern(cluster, members);

@@ -70,6 +70,7 @@ struct GroupShape {
                                 // its NICs, its nodes' links and the fabric links it crosses
   Duration intra_latency{};     // of the links, one hop of the ring, on average
   Duration inter_latency{};
+  std::size_t pool = 0;  // Cluster::of_group() of the members
   bool operator==(const GroupShape&) const = default;
 };
 GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members);

@@ -193,13 +193,16 @@ void replace_transfer(CollectiveCost& cost, const MeasuredCurve& curve, double b
 
 }  // namespace
 
-CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes) {
+CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes) {
+  const Cluster cluster = machine.of_pool(route.pool);
   CollectiveCost cost{.algorithm = Algorithm::direct};
   cost.rounds = 1;
   if (route.hops.empty() || bytes.count() == 0) return cost;
   const NetworkTraits& network = cluster.network();
   const std::vector<Hop> wire = transfer_pattern(cluster, route);
-  const double link = rate_limit(cluster, wire).in_bytes_per_second();
+  const PathQuality quality = path_quality(cluster, route);
+  double link = rate_limit(cluster, wire).in_bytes_per_second();
+  if (quality.most > Bandwidth{}) link = std::min(link, quality.most.in_bytes_per_second());
   // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
   const NcclGroup pair{.generation = cluster.device().generation,
                        .nccl = cluster.device().generation != Generation::cpu,
@@ -215,12 +218,13 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   const double size = static_cast<double>(bytes.count());
   const bool outside = route.kind == PathKind::network;
   const double rate = outside ? far_rate(pair, size, link) : near_rate(pair, size, link);
-  cost.latency = duration_from_seconds(hop.base + (outside ? hop.inter : hop.intra));
+  cost.flows = pair.nccl ? message_channels(pair, size) : 1;
+  const double tail = tail_seconds(transport_of(cluster), quality.loss, cost.flows);
+  cost.latency = duration_from_seconds(hop.base + (outside ? hop.inter : hop.intra) + tail);
   cost.transfer = duration_from_seconds(size / rate);
   cost.link_time = duration_from_seconds(size / link);
   cost.rate = Bandwidth::bytes_per_second(std::floor(rate));
   cost.channels = message_blocks(size);
-  cost.flows = pair.nccl ? message_channels(pair, size) : 1;
   cost.memory =
       Bandwidth::bytes_per_second(2 * rate);  // a read, and on the far side a write, twice
   if (const MeasuredCurve* curve =
@@ -229,7 +233,8 @@ CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes b
   return cost;
 }
 
-std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route) {
+std::vector<Hop> transfer_pattern(const Cluster& machine, const Route& route) {
+  const Cluster cluster = machine.of_pool(route.pool);
   return LinkLoads{cluster}.of_route(route);
 }
 

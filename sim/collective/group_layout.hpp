@@ -47,7 +47,8 @@ class GroupLayout {
 // Loads of links, summed exactly (fixed point, so in any order) and given in 1/65536.
 class LinkLoads {
  public:
-  explicit LinkLoads(const Cluster& cluster);
+  // `resends`: of lost packets, on top of headers; without them the loads are what NCCL knows of.
+  explicit LinkLoads(const Cluster& cluster, bool resends = true);
   void reserve(std::size_t hops) { loads_.reserve(hops); }
   // A message stream of `weight` payload per unit of rate on a route.
   void add(const Route& route, double weight);
@@ -60,13 +61,16 @@ class LinkLoads {
     std::uint32_t link;
     std::uint64_t weight;  // in 2^-32
   };
-  std::uint64_t load_of(const Hop& hop, double weight) const;
+  // Bytes on NICs and fabric links per byte of payload: headers, and what is sent again.
+  double wire_bytes(const Route& route) const;
+  std::uint64_t load_of(const Hop& hop, double weight, double wire) const;
   static Hop hop_of(std::uint32_t link, std::uint64_t load);
   void sort_by_link(std::uint32_t last);
   std::vector<Hop> hops_by_table(std::uint32_t last) const;
 
   const Cluster* cluster_;
-  double network_header_;  // wire bytes per payload byte on NICs and fabric links
+  bool resends_;
+  double network_header_;  // of wire_bytes(), what headers are
   std::vector<Load> loads_;
 };
 std::vector<Hop> merged(std::span<const Hop> a, std::span<const Hop> b);

@@ -111,13 +111,20 @@ GroupLayout::GroupLayout(const Cluster& cluster, std::span<const GpuId> members)
   uniform_ = most_ * this->nodes() == ranks();
 }
 
-LinkLoads::LinkLoads(const Cluster& cluster)
-    : cluster_{&cluster}, network_header_{1 / cluster.network().network_efficiency} {}
+LinkLoads::LinkLoads(const Cluster& cluster, bool resends)
+    : cluster_{&cluster},
+      resends_{resends && transport_of(cluster).limits()},
+      network_header_{1 / cluster.network().network_efficiency} {}
 
-std::uint64_t LinkLoads::load_of(const Hop& hop, double weight) const {
+double LinkLoads::wire_bytes(const Route& route) const {
+  if (!resends_) return network_header_;
+  return network_header_ * path_quality(*cluster_, route).sends;
+}
+
+std::uint64_t LinkLoads::load_of(const Hop& hop, double weight, double wire) const {
   const LinkKind kind = cluster_->link(hop.link).kind;
   const bool network = kind == LinkKind::nic || kind == LinkKind::fabric;
-  return static_cast<std::uint64_t>(weight * 65536 * hop.share * (network ? network_header_ : 1));
+  return static_cast<std::uint64_t>(weight * 65536 * hop.share * (network ? wire : 1));
 }
 
 // Rounded down, so that no link is asked for more than a rate that respects its exact load; 2^-8 of
@@ -128,15 +135,17 @@ Hop LinkLoads::hop_of(std::uint32_t link, std::uint64_t load) {
 }
 
 void LinkLoads::add(const Route& route, double weight) {
+  const double wire = wire_bytes(route);
   for (const Hop& hop : route.hops)
-    loads_.push_back({hop.link.value, load_of(hop, weight)});
+    loads_.push_back({hop.link.value, load_of(hop, weight, wire)});
 }
 
 std::vector<Hop> LinkLoads::of_route(const Route& route) const {
   std::vector<Hop> hops;
   hops.reserve(route.hops.size());
+  const double wire = wire_bytes(route);
   for (const Hop& hop : route.hops)
-    hops.push_back(hop_of(hop.link.value, load_of(hop, 1)));
+    hops.push_back(hop_of(hop.link.value, load_of(hop, 1, wire)));
   return hops;
 }
 
@@ -245,8 +254,8 @@ IntraTotals add_ring_within_nodes(const Cluster& cluster, const GroupLayout& lay
   return totals;
 }
 
-RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
-  RingLoads ring{LinkLoads{cluster}, LinkLoads{cluster}};
+RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout, bool resends) {
+  RingLoads ring{LinkLoads{cluster, resends}, LinkLoads{cluster, resends}};
   const int nodes = layout.nodes();
   const int rails = layout.rails();
   // All but one of the `rails` channels pass a given pair of neighbours: the one that enters or
@@ -283,15 +292,17 @@ RingLoads ring_loads(const Cluster& cluster, const GroupLayout& layout) {
   return ring;
 }
 
-GroupShape group_shape(const Cluster& cluster, std::span<const GpuId> members) {
+GroupShape group_shape(const Cluster& machine, std::span<const GpuId> members) {
+  const Cluster cluster = machine.of_group(members);
   const GroupLayout layout{cluster, members};
-  RingLoads ring = ring_loads(cluster, layout);
+  RingLoads ring = ring_loads(cluster, layout, false);
   GroupShape shape{.ranks = layout.ranks(),
                    .nodes = layout.nodes(),
                    .ranks_per_node = layout.ranks_per_node(),
                    .uniform = layout.uniform(),
                    .contiguous = layout.contiguous(),
-                   .intra = ring.intra.worst};
+                   .intra = ring.intra.worst,
+                   .pool = cluster.pool()};
   const std::vector<Hop> within = ring.within.hops();
   std::vector<Hop> across = ring.across.hops();
   shape.ring_bandwidth = rate_limit(cluster, merged(within, across));

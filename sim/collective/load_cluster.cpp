@@ -111,7 +111,8 @@ std::optional<Cluster> machine_of_file(const std::string& path, std::optional<in
 Cluster load_cluster(const std::string& path, std::optional<int> nodes,
                      const ClusterChanges& changes) {
   Cluster changed = Cluster::load(path, nodes, changes);
-  if (changes.empty()) return changed;
+  // Curves of a pool are of its own nodes, whatever joins them.
+  if (changes.empty() || changed.pools() > 1) return changed;
   std::optional<Cluster> as_built = machine_of_file(path, nodes);
   if (!as_built) {
     changed.set_measured({}, "measured curves left out: the machine of the file is none");

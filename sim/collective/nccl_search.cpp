@@ -107,14 +107,16 @@ void search_nvls(NcclGroup& group, const GroupShape& shape, const NetworkTraits&
 
 }  // namespace
 
-NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, CollectiveChoice choice) {
+NcclGroup nccl_group(const Cluster& machine, const GroupShape& shape, CollectiveChoice choice) {
+  const Cluster cluster = machine.of_pool(shape.pool);
   const NetworkTraits& network = cluster.network();
   NcclGroup group{.generation = cluster.device().generation,
                   .amd = network.cpu_vendor == "amd",
                   .pcie = shape.ranks_per_node > 1 && shape.intra > PathKind::nvlink,
                   .ranks = shape.ranks,
                   .nodes = shape.nodes,
-                  .ranks_per_node = shape.ranks_per_node};
+                  .ranks_per_node = shape.ranks_per_node,
+                  .generations_differ = cluster.generations_differ()};
   group.version = choice.nccl;
   group.nccl = group.generation != Generation::cpu;
   if (!group.nccl) return group;

@@ -215,8 +215,10 @@ int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, 
   return std::clamp(static_cast<int>(worth), 1, group.blocks);
 }
 
+// LL128 needs one generation: minCompCap == maxCompCap in src/graph/tuning.cc.
 bool ll128_enabled(const NcclGroup& group, PathKind intra) {
-  return !group.rccl && (group.ranks_per_node == 1 || intra <= PathKind::nvlink);
+  return !group.rccl && !group.generations_differ &&
+         (group.ranks_per_node == 1 || intra <= PathKind::nvlink);
 }
 
 double nccl_estimate(const NcclGroup& group, CollectiveKind kind, Algorithm algorithm,

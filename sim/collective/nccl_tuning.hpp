@@ -26,11 +26,12 @@ struct NcclGroup {
   int ranks = 1;
   int nodes = 1;
   int ranks_per_node = 1;
-  int channels = 1;       // of the ring graph
-  double channel_bw = 0;  // its speed per channel
-  double tree_bw = 0;     // the same of the tree graph, which has as many channels
-  double nic_bw = 0;      // speed of one channel that has a NIC to itself
-  int blocks = 1;         // channels after connection: one thread block (SM) each at most
+  bool generations_differ = false;  // of the members' GPUs
+  int channels = 1;                 // of the ring graph
+  double channel_bw = 0;            // its speed per channel
+  double tree_bw = 0;               // the same of the tree graph, which has as many channels
+  double nic_bw = 0;                // speed of one channel that has a NIC to itself
+  int blocks = 1;                   // channels after connection: one thread block (SM) each at most
   int version = latest_nccl;
   bool nvls = false;  // NVLS (one node) or NVLSTree (several) is offered
   int nvls_channels = 0;

@@ -212,7 +212,7 @@ Form ring_form(const FormInput& in) {
 }
 
 std::vector<Hop> ring_pattern(const Cluster& cluster, const GroupLayout& layout) {
-  RingLoads ring = ring_loads(cluster, layout);
+  RingLoads ring = ring_loads(cluster, layout, true);
   return merged(ring.within.hops(), ring.across.hops());
 }
 

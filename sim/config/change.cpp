@@ -79,6 +79,8 @@ void Tree::change(const Change& change) {
     node.text = store(scaled);
   } else {
     node.text = store(change.value);
+    // An empty section, for changes within it.
+    if (change.value == "{}") node.kind = ValueKind::object;
   }
   const auto child = static_cast<NodeIndex>(nodes_.size());
   nodes_.push_back(node);

@@ -94,6 +94,14 @@ struct CorruptionRules {
   Seconds check_every{}, check{};
 };
 
+// FlapRules: the link of a NIC goes down for a moment, and a synchronous job waits for a retry of
+// the transport, or fails with its connection (flap_outcome() of sim/topology/transport.hpp).
+struct FlapRules {
+  Seconds node = never;  // mean time between two of any NIC of one node
+  Seconds stall{};       // of one that the connection survives, on average
+  double fails = 0;      // chance that it does not
+};
+
 struct Prices {
   std::string currency;                       // of all of them; empty: none is given
   std::optional<double> gpu_hour, spot, kwh;  // spot: of a GPU-hour
@@ -109,6 +117,7 @@ struct Budget {
   Seconds preemption_every = never;  // of one node of spot capacity
   Seconds preemption_wait{};         // until there is another
   SlowSpells slow_node;              // `every`: of one node
+  FlapRules flaps;
   CheckpointRules checkpoint;
   RestartTimes restart;
   SpareRules spares;

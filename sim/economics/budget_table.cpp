@@ -177,7 +177,8 @@ class Table {
     line("down", [](const RunForecast& run) { return run.down; });
     if (budget_.spares.nodes)
       line("  for a node", [](const RunForecast& run) { return run.waited; });
-    if (budget_.slow_node.every != never || budget_.elastic.most_away > 0)
+    if (budget_.slow_node.every != never || budget_.flaps.node != never ||
+        budget_.elastic.most_away > 0)
       line("slower", [](const RunForecast& run) { return run.slow; });
     row("failures", [](const RunForecast& run) {
       return fmt::format("{} ({} between)", significant(run.failures),
@@ -188,6 +189,10 @@ class Table {
         return fmt::format("{} ({} between)", significant(run.preemptions),
                            amount(run.model.preemptions.every));
       });
+    if (budget_.flaps.node != never)
+      page_.line(fmt::format("  {:<16}{} between, {} each, {:.2g} % of them end the job",
+                             "link flaps", amount(budget_.flaps.node / forecast_.nodes),
+                             amount(budget_.flaps.stall), 100 * budget_.flaps.fails));
     row("restart", [](const RunForecast& run) { return amount(run.model.failures.restart); });
   }
 

@@ -75,13 +75,20 @@ RunModel model_of(const BudgetForecast& forecast, const Budget& budget) {
   run.work = step * static_cast<double>(forecast.steps);
   run.stall = forecast.times.stall;
   run.lag = forecast.times.lag;
-  run.failures.every = rate_sum(
-      {{parts.gpu, gpus}, {parts.node, nodes}, {parts.network, nodes}, {parts.software, nodes}});
+  const FlapRules& flaps = budget.flaps;
+  run.failures.every = rate_sum({{parts.gpu, gpus},
+                                 {parts.node, nodes},
+                                 {parts.network, nodes},
+                                 {parts.software, nodes},
+                                 {flaps.node, nodes * flaps.fails}});
+  run.flap_stalls = nodes * (1 - flaps.fails) * (flaps.stall / flaps.node);
   const Seconds load = budget.restart.load.value_or(forecast.times.load);
   run.software_restart = budget.restart.detect + budget.restart.reschedule + load;
   run.failures.restart = run.software_restart;
   if (budget.spares.nodes) run.failures.restart = budget.restart.detect + budget.spares.swap + load;
-  if (run.failures.every != never) run.software = nodes * (run.failures.every / parts.software);
+  if (run.failures.every != never)
+    run.software = nodes * (run.failures.every / parts.software) +
+                   nodes * flaps.fails * (run.failures.every / flaps.node);
   run.weibull_shape = budget.weibull_shape;
   run.slow = budget.slow_node;
   run.slow.every = budget.slow_node.every / nodes;

@@ -66,7 +66,7 @@ class Player {
   }
   bool is_slow() const { return now_ < slow_until_; }
   double pace() const {  // time per work
-    return (is_slow() ? run_.slow.factor : 1) / away_.speed();
+    return (is_slow() ? run_.slow.factor : 1) * (1 + run_.flap_stalls) / away_.speed();
   }
   std::int64_t goal() const { return std::min(run_.parts(), corrupt_at_); }
   bool all_done() const { return done_ == run_.parts(); }
@@ -208,7 +208,8 @@ class Player {
 
   Played result(double end) const {
     const double planned = run_.work.count() + static_cast<double>(run_.parts()) * stall_ + lag_;
-    const bool slows = run_.slow.every != never || !run_.pool.speeds.empty();
+    const bool slows =
+        run_.slow.every != never || run_.flap_stalls > 0 || !run_.pool.speeds.empty();
     return {.wall = Seconds{end},
             .lost = Seconds{lost_},
             .down = Seconds{down_},

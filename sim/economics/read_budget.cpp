@@ -6,6 +6,7 @@
 
 #include "sim/economics/budget_reader.hpp"
 #include "sim/economics/read_strategies.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 namespace {
@@ -72,6 +73,24 @@ void read_trouble(Reader& reader, Budget& budget) {
                            Seconds{1});
   slow.lasts = reader.finite_time("stragglers.found_after", Seconds{1800}, "assumed");
   slow.factor = reader.real("stragglers.factor", 1, {1, 100}, "none assumed");
+}
+
+void read_flaps(Reader& reader, const Cluster& cluster, FlapRules& flaps) {
+  if (!reader.has("flaps.nic")) {
+    if (reader.has("flaps.outage"))
+      reader.problem("flaps.outage", "flaps.outage goes with flaps.nic");
+    return;
+  }
+  const int nics = cluster.network().nics_per_node;
+  if (nics == 0) {
+    reader.problem("flaps.nic", "the nodes of this cluster have no NICs");
+    return;
+  }
+  flaps.node = reader.time("flaps.nic", never, given, Seconds{1}) / nics;
+  const Seconds outage = reader.finite_time("flaps.outage", Seconds{5}, "assumed", Seconds{0.001});
+  const FlapOutcome outcome = flap_outcome(transport_of(cluster), outage.count());
+  flaps.stall = Seconds{outcome.stall};
+  flaps.fails = outcome.fails;
 }
 
 void read_interval(Reader& reader, CheckpointRules& rules) {
@@ -178,6 +197,7 @@ Budget load_budget(const Scenario& scenario, const ScenarioSources& sources) {
   read_power(reader, scenario, budget);
   read_failures(reader, budget);
   read_trouble(reader, budget);
+  read_flaps(reader, scenario.cluster, budget.flaps);
   read_checkpoint(reader, scenario, budget.checkpoint);
   read_restart(reader, budget.restart);
   budget_reading::read_strategies(reader, scenario, budget);

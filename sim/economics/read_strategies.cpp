@@ -1,5 +1,7 @@
 #include "sim/economics/read_strategies.hpp"
 
+#include "sim/topology/transport.hpp"
+
 namespace sim::budget_reading {
 namespace {
 
@@ -92,7 +94,8 @@ void read_corruption(Reader& reader, CorruptionRules& corruption) {
 Bandwidth network_of(const Cluster& cluster) {
   const NetworkTraits& traits = cluster.network();
   return Bandwidth::bytes_per_second(traits.nic_rate.in_bytes_per_second() *
-                                     traits.network_efficiency * traits.nics_per_node);
+                                     traits.network_efficiency * traits.nics_per_node /
+                                     farthest_path(cluster).sends);
 }
 
 std::optional<Bandwidth> host_copy(const Cluster& cluster) {

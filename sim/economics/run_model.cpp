@@ -114,7 +114,7 @@ Seconds time_between_storage_restores(const RunModel& run) {
 // M/G/infinity queue: none with probability exp(-lasts / every).
 double mean_speed(const RunModel& run) {
   const double none = std::exp(-(run.slow.lasts / run.slow.every));
-  return none + (1 - none) / run.slow.factor;
+  return (none + (1 - none) / run.slow.factor) / (1 + run.flap_stalls);
 }
 
 Seconds expected_wall_time(const RunModel& run) {

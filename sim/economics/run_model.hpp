@@ -64,6 +64,7 @@ struct RunModel {
   Seconds software_restart{};
   Stops preemptions{};  // exponential
   SlowSpells slow{};
+  double flap_stalls = 0;  // time that a link is down and the job waits, over that of the work
   MemoryTier memory{};
   SilentCorruption corruption{};
   NodePool pool{};  // that failures of nodes and preemptions take from
@@ -84,7 +85,7 @@ Seconds time_between_losses(const RunModel& run);
 // Mean time between two stops after which the run goes back to the storage.
 Seconds time_between_storage_restores(const RunModel& run);
 
-// Mean speed of the work under slow spells: 1 without them.
+// Mean speed of the work under slow spells and link flaps: 1 without them.
 double mean_speed(const RunModel& run);
 
 // The expected wall time for exponential stops: Daly 2006, equation 20, extended to two kinds of

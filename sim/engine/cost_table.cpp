@@ -98,6 +98,8 @@ KernelPricing::KernelPricing(const Cluster& cluster, const SimulationOptions& op
   disk_write_ = cluster.host().disk_write * share;
   if (options.free_memory_traffic) free_memory_traffic();
   if (!options.measured) device_.measured_kernels.clear();
+  for (std::size_t pool = 0; cluster.pool() == cluster.pools() && pool < cluster.pools(); ++pool)
+    pools_.emplace_back(cluster.of_pool(pool), options, ranks);
 }
 
 // The device that kernels were measured on changes, too, so that their measured times stay.
@@ -136,7 +138,18 @@ KernelCost KernelPricing::host_cost(const Kernel& kernel) const {
   return {.time = duration_from_seconds(time), .memory = {}, .sm_share = 0};
 }
 
+std::vector<KernelCost> KernelPricing::least_of_pools(const Program& program) const {
+  std::vector<KernelCost> least = pools_.front().costs_of(program);
+  for (std::size_t pool = 1; pool < pools_.size(); ++pool) {
+    const std::vector<KernelCost> costs = pools_[pool].costs_of(program);
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      if (costs[i].time < least[i].time) least[i] = costs[i];
+  }
+  return least;
+}
+
 std::vector<KernelCost> KernelPricing::costs_of(const Program& program) const {
+  if (!pools_.empty()) return least_of_pools(program);
   std::vector<KernelCost> costs;
   costs.reserve(program.kernels.size());
   for (const Kernel& kernel : program.kernels) {
@@ -221,6 +234,9 @@ LaneCosts lane_costs(const Program& program, const ProgramIndex& index,
                      std::span<const KernelCost> kernels, const Device& device, double factor) {
   const std::vector<OpId>& order = index.order[compute];
   LaneCosts costs;
+  costs.device_sm = std::int64_t{device.sms} * 1024;
+  costs.shares_device = device.communication_share.has_value();
+  costs.device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second());
   costs.start.reserve(order.size() + 1);
   costs.start.push_back(0);
   costs.sm.reserve(order.size());
@@ -304,7 +320,8 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
                            const Collective& request, const SimulationOptions& options) {
   CollectiveChoice choice = choice_for(request, options);
   choice.use_measured = choice.use_measured && options.measured;
-  CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice), cluster.device());
+  CommCost cost = comm_cost(collective_cost(cluster, shape, request, choice),
+                            cluster.of_pool(shape.pool).device());
   const TimeFactors& factors = options.factors;
   slow_down(cost, is_within_layers(request.group) ? factors.tensor : factors.data);
   const bool free = is_free(request.group, options);
@@ -315,7 +332,8 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
 
 CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
                          const SimulationOptions& options) {
-  CommCost cost = comm_cost(transfer_cost(cluster, route, bytes), cluster.device());
+  CommCost cost =
+      comm_cost(transfer_cost(cluster, route, bytes), cluster.of_pool(route.pool).device());
   slow_down(cost, options.factors.pipeline);
   if (!options.interference || options.free_pipeline) hold_nothing(cost);
   if (options.free_pipeline) cost.latency = cost.transfer = Duration{};

@@ -24,13 +24,20 @@ struct LaneCosts {
   // gradient buckets): indexed by Program::work.
   std::vector<Duration> kernel_time;
   std::vector<std::int64_t> kernel_memory;
+  // Of the device. Where it is shared, communication holds a stated share of it, up to all: kernels
+  // stand still then, and a kernel on a communication stream holds all of it too. Otherwise a
+  // kernel keeps one SM.
+  bool shares_device = false;
+  std::int64_t device_sm = 0;      // in 1/1024 SM
+  std::int64_t device_memory = 0;  // bytes/s
   std::int64_t duration(std::uint32_t position) const {
     return start[position + 1] - start[position];
   }
 };
 
 // KernelPricing tells how long kernels take on the devices of a cluster when `ranks` of them work
-// together: the one place where the simulation and the bounds of a search ask.
+// together: the one place where the simulation and the bounds of a search ask. Of several pools
+// together, on the pool that is fastest at each kernel.
 class KernelPricing {
  public:
   KernelPricing(const Cluster& cluster, const SimulationOptions& options, int ranks);
@@ -38,9 +45,11 @@ class KernelPricing {
 
  private:
   void free_memory_traffic();
+  std::vector<KernelCost> least_of_pools(const Program& program) const;
 
   KernelCost host_cost(const Kernel& kernel) const;
 
+  std::vector<KernelPricing> pools_;  // of several pools together; else empty
   Device device_;
   const SimulationOptions options_;
   double slowest_ = 1;

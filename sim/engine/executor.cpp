@@ -40,7 +40,7 @@ Executor::Executor(const ExecutorInput& input, std::span<const std::uint32_t> re
   for (std::size_t v = 0; v < system_.variants.size(); ++v) {
     const std::uint32_t program = system_.variants[v].program;
     works_.push_back({.program = &input_.programs[program],
-                      .index = &input_.indexes[program],
+                      .index = &input_.indexes[input_.index_of[v]],
                       .lane = &input_.lanes[v]});
   }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot)

@@ -38,13 +38,10 @@ namespace sim {
 struct ExecutorInput {
   const System& system;
   std::span<const Program> programs;
-  std::span<const ProgramIndex> indexes;  // by program
+  std::span<const ProgramIndex> indexes;
+  std::span<const std::uint32_t> index_of;  // by variant: one of `indexes`
   std::span<const LaneCosts> lanes;       // by variant
-  std::int64_t device_sm = 0;             // in 1/1024 SM
-  // Communication holds a stated share of the device, up to all of it: kernels stand still then,
-  // and a kernel on a communication stream holds all of it too. Otherwise a kernel keeps one SM.
-  bool shares_device = false;
-  std::int64_t device_memory = 0;  // bytes/s
+  bool shares_device = false;             // LaneCosts::shares_device, of all
   double jitter = 0;
   std::uint64_t seed = 0;
   bool jump = true;                 // over whole periods of a steady state

@@ -82,14 +82,14 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   std::uint64_t speed = full_speed;
   const std::int64_t sm = lane.sm[position];
   const std::int64_t least = input_.shares_device ? 0 : 1024;
-  const std::int64_t sm_left = std::max<std::int64_t>(input_.device_sm - state.sm_held, least);
+  const std::int64_t sm_left = std::max<std::int64_t>(lane.device_sm - state.sm_held, least);
   if (sm > sm_left && !lane.late_blocks[position])
     speed =
         (static_cast<std::uint64_t>(sm_left) << full_speed_bits) / static_cast<std::uint64_t>(sm);
   const std::int64_t memory = lane.memory[position] + state.memory_held;
-  if (memory > input_.device_memory) {
+  if (memory > lane.device_memory) {
     const auto share = static_cast<std::uint64_t>(
-        (static_cast<WideInt>(input_.device_memory) << full_speed_bits) / memory);
+        (static_cast<WideInt>(lane.device_memory) << full_speed_bits) / memory);
     speed = std::min(speed, share);
   }
   return speed;
@@ -104,7 +104,7 @@ void Executor::place_blocks(std::uint32_t slot) {
   if (state.in_tail) return;
   const LaneCosts& lane = lane_of(slot);
   const std::int64_t alone = jittered(slot, state.position, lane.duration(state.position));
-  if (lane.sm[state.position] <= input_.device_sm - state.sm_held)
+  if (lane.sm[state.position] <= lane.device_sm - state.sm_held)
     late_[slot] = std::min(late_[slot], alone - state.remaining);
   else if (state.begun == now())
     late_[slot] = alone;
@@ -133,7 +133,7 @@ bool Executor::has_no_room(std::uint32_t slot, std::int64_t sm) {
   const LaneCosts& lane = lane_of(slot);
   const std::uint32_t running = state.in_segment ? running_in_segment(slot) : state.position;
   if (!lane.persistent[running] || begin_of(state, lane, running) == now()) return false;
-  if (lane.sm[running] <= input_.device_sm - state.sm_held - sm) return false;
+  if (lane.sm[running] <= lane.device_sm - state.sm_held - sm) return false;
   if (state.in_segment) {
     cut_segment(slot, running);
     share_device(slot);
@@ -248,7 +248,7 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   activity.stream = stream;
   activity.kind = ActivityKind::side_kernel;
   activity.memory_held = lane.kernel_memory[work];
-  activity.sm_held = input_.shares_device ? input_.device_sm : 0;
+  activity.sm_held = input_.shares_device ? lane.device_sm : 0;
   slots_[slot].memory_held += activity.memory_held;
   slots_[slot].sm_held += static_cast<std::int32_t>(activity.sm_held);
   touch(slot);

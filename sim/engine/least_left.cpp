@@ -51,7 +51,7 @@ class LeastLeft {
 
  private:
   const ProgramIndex& index_of(std::uint32_t slot) const {
-    return input_.indexes[input_.system.slots[slot].program];
+    return input_.indexes[input_.index_of[input_.system.slots[slot].variant]];
   }
   const Program& program_of(std::uint32_t slot) const {
     return input_.programs[input_.system.slots[slot].program];

@@ -10,6 +10,7 @@
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/own_links.hpp"
+#include "sim/engine/prepared.hpp"
 #include "sim/engine/simulator.hpp"
 #include "sim/engine/system.hpp"
 #include "sim/engine/unfolded.hpp"
@@ -17,28 +18,6 @@
 
 namespace sim {
 namespace {
-
-struct Prepared {
-  std::vector<ProgramIndex> indexes;
-  std::vector<LaneCosts> lanes;
-};
-
-Prepared prepare(const Plan& plan, const Cluster& cluster, const System& system,
-                 const SimulationOptions& options) {
-  const HostIssue issue = host_issue_of(options, cluster.device());
-  Prepared prepared;
-  for (const Program& program : plan.programs)
-    prepared.indexes.push_back(index_program(program, issue, options.graph_scope));
-  const KernelPricing pricing{cluster, options, plan.world_size()};
-  std::vector<std::vector<KernelCost>> kernels;
-  for (const Program& program : plan.programs)
-    kernels.push_back(pricing.costs_of(program));
-  for (const Variant& variant : system.variants)
-    prepared.lanes.push_back(lane_costs(plan.programs[variant.program],
-                                        prepared.indexes[variant.program], kernels[variant.program],
-                                        cluster.device(), variant.factor));
-  return prepared;
-}
 
 // One slot per program, or every slot.
 std::vector<std::uint32_t> recorded_slots(const System& system, bool all) {
@@ -145,15 +124,14 @@ bool same_wiring(const SimulationOptions& a, const SimulationOptions& b) {
          a.link_contention == b.link_contention && a.measured == b.measured;
 }
 
-ExecutorInput executor_input(const Plan& plan, const Device& device, const System& system,
-                             const Prepared& prepared, const SimulationOptions& options) {
+ExecutorInput executor_input(const Plan& plan, const System& system, const Prepared& prepared,
+                             const SimulationOptions& options) {
   return {.system = system,
           .programs = plan.programs,
           .indexes = prepared.indexes,
+          .index_of = prepared.index_of,
           .lanes = prepared.lanes,
-          .device_sm = std::int64_t{device.sms} * 1024,
-          .shares_device = device.communication_share.has_value(),
-          .device_memory = std::llround(device.memory_bandwidth.in_bytes_per_second()),
+          .shares_device = !prepared.lanes.empty() && prepared.lanes.front().shares_device,
           .jitter = options.jitter,
           .seed = options.seed,
           .jump = options.jump,
@@ -170,7 +148,7 @@ Simulation run_system(const Plan& plan, const Cluster& cluster, System system,
       options.record_spans ? recorded_slots(system, all) : std::vector<std::uint32_t>{};
   std::optional<StepwiseRuns> stepwise;
   if (options.collectives == CollectiveModel::stepwise) stepwise.emplace(system, cluster, options);
-  Executor executor{executor_input(plan, cluster.device(), system, prepared, options), recorded,
+  Executor executor{executor_input(plan, system, prepared, options), recorded,
                     stepwise ? &*stepwise : nullptr};
   executor.run(control);
   count_work(Work::events_simulated, executor.events() - executor.jumped_events());

@@ -102,7 +102,7 @@ class Wiring {
   }
 
   std::uint32_t variant_of(std::uint32_t program, RankId rank) {
-    Variant variant{program, 1};
+    Variant variant{program, 1, static_cast<std::uint32_t>(cluster_.pool_of({rank.value}))};
     for (const Straggler& straggler : options_.stragglers)
       if (straggler.rank == rank) variant.factor *= straggler.factor;
     auto& variants = system_.variants;
@@ -203,8 +203,8 @@ class Wiring {
            });
   }
 
-  // Nodes are copies of each other: a group within one is like the first group with the same role
-  // and local members, a number of nodes further on.
+  // Nodes of a pool are copies of each other: a group within one is like the first group with the
+  // same role and local members, a number of nodes further on.
   bool copy_from_like_node(Channel& channel) {
     if (!within_a_node()) return false;
     const auto per_node = static_cast<std::uint32_t>(cluster_.gpus_per_node());
@@ -212,18 +212,22 @@ class Wiring {
       const Channel original = system_.channels[index];
       if (original.purpose != channel.purpose || original.member_count != channel.member_count)
         continue;
+      const GpuId member{system_.members[original.first_member]};
+      if (cluster_.pool_of(member) != cluster_.pool_of(gpus_.front())) continue;
       // Modulo 2^32, since the original may lie on a later node: added to an id it is exact.
-      const auto nodes =
-          static_cast<std::uint32_t>(cluster_.node_of(gpus_.front())) -
-          static_cast<std::uint32_t>(cluster_.node_of({system_.members[original.first_member]}));
-      const auto same = [&](GpuId gpu, std::uint32_t member) {
-        return member + nodes * per_node == gpu.value;
+      const int here = cluster_.node_of(gpus_.front());
+      const int there = cluster_.node_of(member);
+      const auto nodes = static_cast<std::uint32_t>(here - there);
+      const auto places =
+          static_cast<std::uint32_t>(cluster_.place_of(here) - cluster_.place_of(there));
+      const auto same = [&](GpuId gpu, std::uint32_t like) {
+        return like + nodes * per_node == gpu.value;
       };
       if (!std::equal(gpus_.begin(), gpus_.end(), system_.members.begin() + original.first_member,
                       same))
         continue;
       channel.shape = original.shape;
-      copy_patterns(channel, original, nodes * cluster_.links_per_node());
+      copy_patterns(channel, original, places * cluster_.links_per_node());
       return true;
     }
     return false;
@@ -304,7 +308,7 @@ class Wiring {
     std::vector<Route>& routes = system_.peer_routes;
     for (std::size_t i = 0; i < routes.size(); ++i)
       if (routes[i].latency == route.latency && routes[i].bandwidth == route.bandwidth &&
-          routes[i].kind == route.kind)
+          routes[i].kind == route.kind && routes[i].pool == route.pool)
         return group_rows_ + static_cast<std::uint32_t>(i);
     const auto row = group_rows_ + static_cast<std::uint32_t>(routes.size());
     routes.push_back(route);

@@ -21,7 +21,7 @@ struct RankSlot {
   RankId rank;
   std::uint32_t represents = 1;
   std::uint32_t program = 0;
-  std::uint32_t variant = 0;  // index into System::variants: program slowed by a factor
+  std::uint32_t variant = 0;                            // index into System::variants
   std::array<std::uint32_t, group_role_count> group{};  // channel per role, or no_channel
   std::array<std::uint32_t, stream_count> peer{};       // channel per send/receive stream
 };
@@ -55,9 +55,11 @@ struct Resource {
   std::int64_t capacity = 0;  // bytes/s
 };
 
+// A program on the devices of a pool, slowed by a factor.
 struct Variant {
   std::uint32_t program = 0;
   double factor = 1;
+  std::uint32_t pool = 0;
   bool operator==(const Variant&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "sim/options/device_spread.hpp"
 #include "sim/plan/server_exchange.hpp"
 #include "sim/servers/run_servers.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 namespace {
@@ -59,7 +60,8 @@ Bandwidth update_rate(const Cluster& cluster, const SimulationOptions& options) 
 
 std::int64_t capacity_of(const Cluster& cluster, const Link& link) {
   const bool network = link.kind == LinkKind::nic || link.kind == LinkKind::fabric;
-  const double payload = network ? cluster.network().network_efficiency : 1;
+  const double payload =
+      network ? cluster.network().network_efficiency / farthest_path(cluster).sends : 1;
   return static_cast<std::int64_t>(link.capacity.in_bytes_per_second() * payload);
 }
 
@@ -208,7 +210,11 @@ class SystemBuilder {
         if (server.node != cluster_.node_of(gpu))
           longest = std::max(longest, add_way(gpu, server, out, weights));
     }
-    system_.latency = std::max(system_.latency, longest + 2 * cluster_.network().network_overhead);
+    const Transport& transport = transport_of(cluster_);
+    const double timeouts = expected_timeouts(farthest_path(cluster_).loss, 1, transport.retries);
+    system_.latency = std::max(system_.latency,
+                               longest + 2 * cluster_.network().network_overhead +
+                                   duration_from_seconds(timeouts * to_seconds(transport.timeout)));
     const Bandwidth copy = cluster_.host_copy();
     double rate = copy > Bandwidth{} ? copy.in_bytes_per_second() * gpus
                                      : cluster_.host().bandwidth.in_bytes_per_second();

@@ -13,6 +13,7 @@
 #include "sim/base/quantity.hpp"
 #include "sim/collective/load_cluster.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 namespace {
@@ -141,7 +142,8 @@ constexpr std::array links{OfLinks{"node.nvlink.", LinkKind::nvlink},
                            OfLinks{"fabric.per_node_limit", LinkKind::nic},
                            OfLinks{"fabric.switch_latency", LinkKind::nic},
                            OfLinks{"fabric.", LinkKind::fabric},
-                           OfLinks{"network.", LinkKind::nic}};
+                           OfLinks{"network.", LinkKind::nic},
+                           OfLinks{"transport.", LinkKind::nic}};
 
 std::string_view title(LinkKind kind) {
   switch (kind) {
@@ -184,8 +186,9 @@ Bound bound_of(const Cluster& cluster, const Route& route) {
   for (const Hop& hop : route.hops) {
     const Link& link = cluster.link(hop.link);
     const bool network = link.kind == LinkKind::nic || link.kind == LinkKind::fabric;
-    const double payload = link.capacity.in_bytes_per_second() * 65536 / hop.share *
-                           (network ? cluster.network().network_efficiency : 1);
+    const double wire = cluster.network().network_efficiency / path_quality(cluster, route).sends;
+    const double payload =
+        link.capacity.in_bytes_per_second() * 65536 / hop.share * (network ? wire : 1);
     if (payload < bound.payload) bound = {link.kind, payload};
   }
   return bound;
@@ -210,6 +213,8 @@ constexpr std::array counts{
     Timeless{"fabric.leaves_per_pod", "no message of this job climbs more or fewer switches by it"},
     Timeless{"fabric.groups", "no message of this job crosses more or fewer groups by it"},
     Timeless{"fabric.global_links_per_router", "the links between groups bound no message"},
+    Timeless{"transport.retries",
+             "it decides when a connection fails, which `stepcast budget` counts"},
 };
 
 // Whether a message of the job leaves its pod, and so climbs to the core of the fabric.
@@ -247,6 +252,11 @@ std::string why_of_cluster(const Scenario& scenario, const Plan& plan, std::stri
   const int ranks = plan.world_size();
   const bool between = known->kind == LinkKind::nic || known->kind == LinkKind::fabric;
   if (between && ranks <= cluster.gpus_per_node()) return "the job stays on one node";
+  if (const Transport& transport = transport_of(cluster);
+      key.starts_with("transport.") && transport.nic_loss == 0 && transport.fabric_loss == 0)
+    return key == "transport.window" || transport.window > Bytes{}
+               ? "no packet is lost, and the window bounds no message"
+               : "no packet is lost: transport.loss is 0";
   const std::vector<Route> routes = sample_routes(cluster, ranks);
   if (key == "fabric.pod_oversubscription" && !leaves_pod(cluster, routes))
     return "no message of this job leaves its pod";
@@ -285,7 +295,14 @@ bool has_follower(const std::vector<Change>& all, std::string_view key) {
 std::optional<Duration> step_without(const Scenario& scenario, const Plan& plan,
                                      const ClusterChanges& changes, const Control& control) {
   try {
-    Cluster cluster = load_cluster(scenario.cluster_path, scenario.cluster.nodes(), changes);
+    const std::vector<int>& places = scenario.cluster.places();
+    std::optional<int> nodes;  // of the file
+    if (places.empty()) nodes = scenario.cluster.nodes();
+    Cluster cluster = load_cluster(scenario.cluster_path, nodes, changes);
+    if (!places.empty()) {
+      if (*std::ranges::max_element(places) >= cluster.machine_nodes()) return std::nullopt;
+      cluster.use_nodes(places);
+    }
     if (cluster.gpus() < plan.world_size()) return std::nullopt;
     for (const LinkFault& fault : scenario.faults)
       cluster.apply(fault);

@@ -346,6 +346,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Layers of each model chunk in execution order (pipeline_parallel * virtual_stages entries);
   // empty: even split.
   std::vector<int> layers_per_chunk;
+  // Micro-batches of each data-parallel replica; empty: as many for all. Gradients are averaged
+  // over all micro-batches of the step.
+  std::vector<int> replica_batches;
 
   bool sequence_parallel = false;
   int zero_stage = 0;       // 0..3; 3 is FSDP full shard
@@ -508,7 +511,31 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
-  std::int64_t micro_batches() const { return global_batch / (micro_batch * data_parallel); }
+  // Of a replica, of that which has most.
+  std::int64_t micro_batches() const {
+    return replica_batches.empty()
+               ? global_batch / (micro_batch * data_parallel)
+               : *std::max_element(replica_batches.begin(), replica_batches.end());
+  }
+  std::int64_t batches_of(int replica) const {
+    return replica_batches.empty() ? micro_batches()
+                                   : replica_batches[static_cast<std::size_t>(replica)];
+  }
+  // Those of the replicas before it: the samples of a step are dealt in order.
+  std::int64_t batches_before(int replica) const {
+    std::int64_t before = replica_batches.empty() ? micro_batches() * replica : 0;
+    for (int r = 0; r < replica && !replica_batches.empty(); ++r)
+      before += batches_of(r);
+    return before;
+  }
+  std::int64_t step_batches() const { return global_batch / micro_batch; }  // of all replicas
+  // The layout as if every replica had so many micro-batches.
+  Layout with_even_batches(int batches) const {
+    Layout even = *this;
+    even.replica_batches.clear();
+    even.global_batch = micro_batch * data_parallel * batches;
+    return even;
+  }
   std::int64_t run_batches() const { return micro_batches() / pipeline_runs; }
   bool offloads() const { return offload_optimizer != OffloadTarget::none; }
   bool offloads_parameters() const { return offload_parameters != OffloadTarget::none; }

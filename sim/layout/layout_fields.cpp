@@ -111,6 +111,9 @@ Fields pipeline() {
       {text_key(KeyType::list, "layers_per_chunk", "even",
                 "layers of each model chunk: even, a list, or {first: N, last: N}", {"even"}),
        &Layout::layers_per_chunk},
+      {text_key(KeyType::list, "replica_batches", "even",
+                "micro-batches of each data-parallel replica: even, or a list", {"even"}),
+       &Layout::replica_batches, nullptr, nullptr, false},
   };
 }
 

@@ -51,6 +51,20 @@ std::string joined(const std::vector<Module>& modules) {
   return fmt::format("{}", fmt::join(words, "+"));
 }
 
+// "6 x4, 2 x12": what follows each other alike is counted.
+std::string counts_text(const std::vector<int>& counts) {
+  Line line{", "};
+  for (std::size_t i = 0; i < counts.size();) {
+    std::size_t next = i;
+    while (next < counts.size() && counts[next] == counts[i])
+      ++next;
+    line.add(true, "{}", counts[i]);
+    line.append(next > i + 1, " x{}", next - i);
+    i = next;
+  }
+  return line.take();
+}
+
 std::string terms(const Layout& l) {
   Line line{" "};
   line.add(true, "tp {}", l.tensor_parallel);
@@ -62,6 +76,7 @@ std::string terms(const Layout& l) {
   line.add(true, "pp {}", l.pipeline_parallel);
   line.add(l.virtual_stages > 1, "v {}", l.virtual_stages);
   line.add(true, "dp {} mb {}", l.data_parallel, l.micro_batch);
+  line.add(!l.replica_batches.empty(), "batches {}", counts_text(l.replica_batches));
   line.add(l.pipeline_parallel > 1, "{}", word(l.schedule));
   line.add(l.sequence_parallel, "sp");
   line.add(l.zero_stage > 0, "zero-{}", l.zero_stage);
@@ -115,6 +130,8 @@ std::string sentence(const Layout& l) {
   line.append(staged && l.virtual_stages > 1, " x{}", l.virtual_stages);
   line.add(staged, "{} micro-batches of {}", l.micro_batches(), l.micro_batch);
   line.append(staged && l.pipeline_runs > 1, " in {} runs", l.pipeline_runs);
+  line.add(!l.replica_batches.empty(), "micro-batches of replicas {}",
+           counts_text(l.replica_batches));
   line.add(l.sequence_parallel, "sequence parallel");
   line.add(l.zero_stage > 0, "ZeRO-{}", l.zero_stage);
   line.append(l.zero_stage > 0 && l.shard_group > 0 && l.shard_group < l.replicas(),

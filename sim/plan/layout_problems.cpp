@@ -1,6 +1,7 @@
 // Checks of a layout for a model. Every sentence names what is allowed.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "sim/base/machine_memory.hpp"
 #include "sim/plan/layout_problem_list.hpp"
@@ -552,7 +553,17 @@ std::vector<const Block*> blocks_of_each_kind(const Model& model) {
 }
 
 std::vector<LayoutProblem> layout_problems(const Layout& layout, const Model& model) {
-  return Checker{layout, model}.run();
+  if (layout.replica_batches.empty()) return Checker{layout, model}.run();
+  std::vector<LayoutProblem> problems = replica_problems(layout);
+  if (!problems.empty()) return problems;
+  for (const int batches :
+       std::set<int>(layout.replica_batches.begin(), layout.replica_batches.end())) {
+    problems = Checker{layout.with_even_batches(batches), model}.run();
+    for (LayoutProblem& problem : problems)
+      if (problem.key == "global_batch") problem.key = "replica_batches";
+    if (!problems.empty()) break;
+  }
+  return problems;
 }
 
 }  // namespace sim

@@ -1,6 +1,8 @@
 #include "sim/plan/plan.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "sim/base/work.hpp"
@@ -32,6 +34,24 @@ std::vector<Program> lowered(const Model& model, const Layout& layout,
 
 bool every_stage(int) {
   return true;
+}
+
+// The different numbers of micro-batches of replicas, ascending.
+std::vector<int> replica_kinds(const Layout& layout) {
+  const std::set<int> kinds(layout.replica_batches.begin(), layout.replica_batches.end());
+  return {kinds.begin(), kinds.end()};
+}
+
+// The programs of all stages for each kind of replica, one kind after another.
+template <class IsAsked>
+std::vector<Program> lowered_replicas(const Model& model, const Layout& layout,
+                                      const IsAsked& is_asked) {
+  if (layout.replica_batches.empty()) return lowered(model, layout, {}, is_asked);
+  std::vector<Program> programs;
+  for (const int batches : replica_kinds(layout))
+    for (Program& program : lowered(model, layout.with_even_batches(batches), {}, is_asked))
+      programs.push_back(std::move(program));
+  return programs;
 }
 
 // A step of the replica for which the others wait.
@@ -70,7 +90,7 @@ Plan make_plan(const Model& model, const Layout& layout) {
   if (layout.has_lengths())
     lower_lengths(model, plan);
   else
-    plan.programs = lowered(model, layout, {}, every_stage);
+    plan.programs = lowered_replicas(model, layout, every_stage);
   finish_plan(model, plan);
   return plan;
 }
@@ -78,13 +98,17 @@ Plan make_plan(const Model& model, const Layout& layout) {
 Plan plan_of_stage(const Model& model, const Layout& layout, int stage) {
   Plan plan;
   plan.layout = layout;
-  plan.programs = lowered(model, layout, {}, [&](int one) { return one == stage; });
+  plan.programs = lowered_replicas(model, layout, [&](int one) { return one == stage; });
   finish_plan(model, plan);
   return plan;
 }
 
 void plan_other_stages(Plan& plan, const Model& model) {
   const int known = plan.programs.front().stage;
+  if (!plan.layout.replica_batches.empty()) {
+    plan.programs = lowered_replicas(model, plan.layout, every_stage);
+    return;
+  }
   std::vector<Program> all =
       lowered(model, plan.layout, {}, [&](int stage) { return stage != known; });
   all.insert(all.begin() + known, std::move(plan.programs.front()));
@@ -94,9 +118,15 @@ void plan_other_stages(Plan& plan, const Model& model) {
 void place_ranks(Plan& plan, const Model& model, const Layout& layout) {
   plan.layout = layout;
   plan.program_of_rank.resize(static_cast<std::size_t>(layout.world_size()));
+  const std::vector<int> kinds = replica_kinds(layout);
   for (std::uint32_t rank = 0; rank < plan.program_of_rank.size(); ++rank) {
+    const RankCoordinates at = coordinates_of(layout, RankId{rank});
+    const auto kind = kinds.empty()
+                          ? kinds.begin()
+                          : std::find(kinds.begin(), kinds.end(),
+                                      layout.replica_batches[static_cast<std::size_t>(at.data)]);
     plan.program_of_rank[rank] =
-        static_cast<std::uint32_t>(coordinates_of(layout, RankId{rank}).pipeline);
+        static_cast<std::uint32_t>((kind - kinds.begin()) * layout.pipeline_parallel + at.pipeline);
   }
   plan.groups.clear();
   make_groups(plan, {.tied_embedding = model.tied_embedding,

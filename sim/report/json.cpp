@@ -63,6 +63,16 @@ Json json_of(const Layout& layout) {
   return json;
 }
 
+Json pools_json(const Report& report) {
+  Json pools = Json::array();
+  for (const PoolTime& pool : report.pools)
+    pools.push_back({{"nodes_of", pool.name},
+                     {"device", pool.device},
+                     {"gpus", pool.gpus},
+                     {"breakdown_s", breakdown_json(pool.breakdown)}});
+  return pools;
+}
+
 Json stages_json(const Report& report) {
   Json stages = Json::array();
   for (std::size_t i = 0; i < report.memory.size(); ++i) {
@@ -151,6 +161,7 @@ void add_notes(Json& json, const Report& report) {
 void add_nodes(Json& json, const Report& report) {
   json["gpus"] = report.ranks;
   json["nodes"] = report.nodes;
+  if (!report.allocation.empty()) json["allocation"] = report.allocation;
   json["gpus_per_node"] = report.gpus_per_node;
   json["idle_gpus_per_node"] = report.idle_gpus_per_node();
   if (report.even_gpus_per_node != report.gpus_per_node) json["uneven_nodes"] = uneven_text(report);
@@ -277,6 +288,7 @@ std::string to_json(const Report& report) {
                     {"closed_form", bubble_closed_form(report.layout).formula}};
   json["memory_bytes"] = categories_json(report.worst_memory());
   json["layout"] = json_of(report.layout);
+  if (!report.pools.empty()) json["pools"] = pools_json(report);
   json["stages"] = stages_json(report);
   json["collectives"] = collectives_json(report);
   json["busiest_links"] = links_json(report);

@@ -37,6 +37,7 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.not_validated = unvalidated(scenario.cluster);
   report.ranks = plan.world_size();
   report.room = room_of(scenario.cluster);
+  report.allocation = allocation_text(scenario.cluster);
   report.gpus_per_node = std::min(report.ranks, scenario.cluster.gpus_per_node());
   report.nodes = divide_up(report.ranks, report.gpus_per_node);
   report.crossing = crossing_groups(plan, report.room, report.gpus_per_node);
@@ -46,6 +47,16 @@ void add_identity(Report& report, const Scenario& scenario, const Plan& plan) {
   report.parameters = plan.parameters;
   report.tokens = plan.tokens;
   report.loads = plan.loads;
+}
+
+std::string device_origins(const Cluster& cluster) {
+  if (cluster.pools() == 1) return cluster.device().origin;
+  std::string text;
+  for (std::size_t pool = 0; pool < cluster.pools(); ++pool) {
+    const Cluster view = cluster.of_pool(pool);
+    text += (pool > 0 ? "; " : "") + view.device().name + ": " + view.device().origin;
+  }
+  return text;
 }
 
 void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
@@ -63,12 +74,31 @@ void add_rates(Report& report, const Scenario& scenario, const Plan& plan) {
       hardware_flops(scenario.model, plan.layout, count, loads).count() / seconds / gpus;
   report.model_rate_per_gpu = FlopRate::per_second(model_rate);
   report.hardware_rate_per_gpu = FlopRate::per_second(hardware_rate);
-  report.peak_rate = scenario.cluster.device().peak(scenario.layout.compute_dtype);
+  report.peak_rate = mean_peak(scenario.cluster, plan.world_size(), scenario.layout.compute_dtype);
   report.mfu = model_rate / report.peak_rate.in_flops_per_second();
   report.hfu = hardware_rate / report.peak_rate.in_flops_per_second();
   report.counted_flops = scenario.model.is_layer_list ? CountedFlops::listed
                          : half                       ? CountedFlops::causal_half
                                                       : CountedFlops::full;
+}
+
+void add_pools(Report& report, const Plan& plan, const Cluster& cluster, const Timeline& timeline) {
+  if (cluster.pools() == 1) return;
+  const bool has_pipeline = plan.layout.pipeline_parallel > 1;
+  std::vector<std::vector<std::pair<Breakdown, std::uint64_t>>> parts(cluster.pools());
+  for (const RankTrack& track : timeline.tracks)
+    parts[cluster.pool_of({track.rank.value})].emplace_back(
+        break_down(track, plan.program(track.rank), timeline.end, has_pipeline), track.represents);
+  for (std::size_t pool = 0; pool < parts.size(); ++pool) {
+    if (parts[pool].empty()) continue;
+    std::uint64_t gpus = 0;
+    for (const auto& [breakdown, ranks] : parts[pool])
+      gpus += ranks;
+    report.pools.push_back({.name = cluster.pool_name(pool),
+                            .device = cluster.of_pool(pool).device().name,
+                            .gpus = static_cast<int>(gpus),
+                            .breakdown = weighted_mean(parts[pool])});
+  }
 }
 
 void add_breakdown(Report& report, const Plan& plan, const Timeline& timeline) {
@@ -165,7 +195,7 @@ Provenance provenance_of(const Scenario& scenario) {
           .cluster_path = scenario.cluster_path,
           .model_notes = model_notes_of(scenario),
           .cluster_sources = cluster_sources(scenario),
-          .device_origin = scenario.cluster.device().origin,
+          .device_origin = device_origins(scenario.cluster),
           .window = window_of(scenario),
           .collectives = options.collectives,
           .folded = options.fold,
@@ -180,6 +210,14 @@ const char* plural(std::uint64_t count) {
 }
 
 }  // namespace
+
+FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype) {
+  if (cluster.pools() == 1) return cluster.device().peak(dtype);
+  double sum = 0;
+  for (std::uint32_t rank = 0; rank < static_cast<std::uint32_t>(ranks); ++rank)
+    sum += cluster.of_pool(cluster.pool_of({rank})).device().peak(dtype).in_flops_per_second();
+  return FlopRate::per_second(sum / ranks);
+}
 
 void add_servers(Breakdown& parts, const ServerRun& run) {
   const Duration all = parts.total();
@@ -274,6 +312,7 @@ Report make_report(const Scenario& scenario, const Plan& plan, const Simulation&
   report.stats = simulation.stats;
   add_rates(report, scenario, plan);
   add_breakdown(report, plan, timeline);
+  add_pools(report, plan, scenario.cluster, timeline);
   report.collectives = timeline.collectives;
   if (report.meetings)
     report.collectives.insert(report.collectives.end(), report.meetings->collectives.begin(),

@@ -101,11 +101,19 @@ struct MeetingTimes {
   std::vector<CollectiveSummary> collectives;
 };
 
+// PoolTime is the mean time of a GPU of a pool.
+struct PoolTime {
+  std::string name, device;
+  int gpus = 0;
+  Breakdown breakdown;
+};
+
 struct Report {
   std::string scenario, model, cluster, device;
   int ranks = 0, nodes = 0;
-  int gpus_per_node = 0;  // that the job uses
-  NodeRoom room;          // the machine's nodes
+  int gpus_per_node = 0;   // that the job uses
+  NodeRoom room;           // the machine's nodes
+  std::string allocation;  // where they are: allocation_text(); empty: the job has the machine
   std::vector<CrossingGroups> crossing;
   int even_gpus_per_node = 0;  // that would fill racks alike; gpus_per_node: they are, or cannot be
   Layout layout;
@@ -133,6 +141,7 @@ struct Report {
   std::string servers_link;  // the busiest of their links; empty: all of it is within a node
   Breakdown breakdown;       // mean over all ranks, weighted by class
   std::vector<Breakdown> stage_breakdown;  // one per pipeline stage
+  std::vector<PoolTime> pools;             // of a cluster of several that the job uses
   StepShares shares;                       // what the step is made of
   double bubble_share = 0;                 // of the step
   double bubble_closed_form = 0;           // of the step, equal stages and free transfers
@@ -205,5 +214,8 @@ std::string does_not_fit_text(const Report& report, const Scenario& scenario);
 // The same on another cluster than the scenario's.
 std::string does_not_fit_text(const Report& report, const Scenario& scenario,
                               const Cluster& cluster);
+
+// mean_peak() is the data-sheet rate of the first `ranks` GPUs, whatever pools they are of.
+FlopRate mean_peak(const Cluster& cluster, int ranks, DType dtype);
 
 }  // namespace sim

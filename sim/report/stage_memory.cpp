@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "sim/collective/communicator_memory.hpp"
@@ -26,6 +27,28 @@ HostMemoryUse host_of_node(const Plan& plan, const Program& program, const Clust
   host.disk = host.disk * cluster.gpus_per_node();
   if (plan.layout.has_servers()) host.memory += server_memory(plan, cluster);
   return host;
+}
+
+// The programs of memory_programs(), each on every pool that has ranks which run it; a plan of one
+// stage has ranks of others, too.
+std::set<std::pair<std::size_t, std::size_t>> programs_on_pools(const Plan& plan,
+                                                                const Cluster& cluster) {
+  const std::vector<Program>& programs = plan.memory_programs();
+  std::set<std::pair<std::size_t, std::size_t>> found;
+  if (cluster.pools() == 1) {
+    for (std::size_t i = 0; i < programs.size(); ++i)
+      found.emplace(i, 0);
+    return found;
+  }
+  const auto stages = static_cast<std::size_t>(plan.layout.pipeline_parallel);
+  const bool is_whole = programs.size() >= stages;
+  for (std::uint32_t rank = 0; rank < plan.program_of_rank.size(); ++rank) {
+    const std::size_t program = plan.program_of_rank[rank];
+    const std::size_t own = is_whole ? program : program / stages;
+    if (is_whole || static_cast<std::size_t>(programs[own].stage) == program % stages)
+      found.emplace(own, cluster.pool_of({rank}));
+  }
+  return found;
 }
 
 // They are not all there at the peak: `allocated` is what the replayed allocator had in use.
@@ -86,12 +109,13 @@ std::vector<StageMemory> PlanMemory::least(const Cluster& cluster, KnownCommunic
 
 std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommunicators* known,
                                             bool replayed) {
-  const Device& device = cluster.device();
   std::vector<StageMemory> stages(static_cast<std::size_t>(plan_.layout.pipeline_parallel));
   CommunicatorMemory communicators{plan_, cluster, known};
   const std::vector<Program>& programs = plan_.memory_programs();
-  for (std::size_t i = 0; i < programs.size(); ++i) {
+  for (const auto& [i, pool] : programs_on_pools(plan_, cluster)) {
     const Program& program = programs[i];
+    const Cluster here_on = cluster.of_pool(pool);
+    const Device& device = here_on.device();
     StageMemory here{.stage = program.stage,
                      .use = use(i),
                      .reserved = device.reserved + communicators.of_stage(program.stage),
@@ -103,9 +127,9 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
                      .total = {},
                      .capacity = device.memory,
                      .peak_operator = {},
-                     .host = host_of_node(plan_, program, cluster),
-                     .host_capacity = cluster.host().memory,
-                     .disk_capacity = cluster.host().disk};
+                     .host = host_of_node(plan_, program, here_on),
+                     .host_capacity = here_on.host().memory,
+                     .disk_capacity = here_on.host().disk};
     if (replayed) {
       add_fragments(i, here);
     } else if (plan_.caching_allocator && gradients_may_be_absent(i)) {
@@ -115,7 +139,8 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
     if (here.use.peak_op.value < program.size())
       here.peak_operator = program.name(here.use.peak_op);
     StageMemory& worst = stages.at(static_cast<std::size_t>(program.stage));
-    if (here.total > worst.total) worst = std::move(here);
+    const auto missing = [](const StageMemory& one) { return one.total - one.capacity; };
+    if (worst.capacity == Bytes{} || missing(here) > missing(worst)) worst = std::move(here);
   }
   return stages;
 }

@@ -66,6 +66,7 @@ std::string nodes_line(const Report& report) {
   if (report.nodes > 1 && report.idle_gpus_per_node() > 0)
     text += fmt::format(", {} of each used, {} idle", report.gpus_per_node,
                         report.idle_gpus_per_node());
+  if (!report.allocation.empty()) text += fmt::format(" ({})", report.allocation);
   return text;
 }
 
@@ -222,9 +223,9 @@ void add_host_memory(Page& page, const Report& report) {
   page.line(line);
 }
 
-void add_stages(Page& page, const Report& report) {
-  page.heading("Pipeline stages", "time in % of the step, memory in GiB");
-  std::string heads = fmt::format("  {:>5}", "stage");
+// Columns of the parts of the step that are anything anywhere.
+std::string part_heads(const Report& report) {
+  std::string heads;
   for (const BreakdownField& field : breakdown_fields)
     if (field.shows(report.breakdown)) {
       constexpr std::string_view exposed = "exposed ";
@@ -232,13 +233,32 @@ void add_stages(Page& page, const Report& report) {
                                          ? field.title.substr(exposed.size())
                                          : field.title);
     }
-  page.line(heads + fmt::format("   {:>8}  {}", "memory", "of device"));
+  return heads;
+}
+
+std::string part_cells(const Report& report, const Breakdown& parts) {
+  std::string cells;
+  for (const BreakdownField& field : breakdown_fields)
+    if (field.shows(report.breakdown))
+      cells += fmt::format(" {:>9.1f}", 100 * ratio(parts.*field.member, report.step_time));
+  return cells;
+}
+
+void add_pools(Page& page, const Report& report) {
+  if (report.pools.empty()) return;
+  page.heading("Pools", "time of a GPU in % of the step; what waits for the other pool is exposed");
+  page.line(fmt::format("  {:<20} {:>6}", "nodes of", "GPUs") + part_heads(report) + "   device");
+  for (const PoolTime& pool : report.pools)
+    page.line(fmt::format("  {:<20} {:>6}", pool.name, grouped(pool.gpus)) +
+              part_cells(report, pool.breakdown) + "   " + pool.device);
+}
+
+void add_stages(Page& page, const Report& report) {
+  page.heading("Pipeline stages", "time in % of the step, memory in GiB");
+  page.line(fmt::format("  {:>5}", "stage") + part_heads(report) +
+            fmt::format("   {:>8}  {}", "memory", "of device"));
   for (std::size_t i = 0; i < report.stage_breakdown.size(); ++i) {
-    std::string row = fmt::format("  {:>5}", i);
-    for (const BreakdownField& field : breakdown_fields)
-      if (field.shows(report.breakdown))
-        row += fmt::format(" {:>9.1f}",
-                           100 * ratio(report.stage_breakdown[i].*field.member, report.step_time));
+    std::string row = fmt::format("  {:>5}", i) + part_cells(report, report.stage_breakdown[i]);
     const StageMemory& memory = report.memory[i];
     const double used = memory.total.gib() / memory.capacity.gib();
     row += fmt::format("   {:>8.1f}  {}{}", memory.total.gib(),
@@ -398,6 +418,7 @@ std::string to_table(const Report& report, TextStyle style) {
   add_headline(page, report);
   add_notes(page, report);
   add_breakdown(page, report);
+  add_pools(page, report);
   if (report.layout.pipeline_parallel > 1) add_stages(page, report);
   add_memory(page, report);
   add_collectives(page, report);

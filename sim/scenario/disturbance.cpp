@@ -59,6 +59,7 @@ Disturbance read_disturbance(const ScenarioInput& scenario,
   made.fabric_share_high = section.real_or(
       "fabric_share_high", std::max(made.fabric_share_high, made.fabric_share), share);
   made.slow_nodes = section.real_or("slow_nodes", made.slow_nodes, {.min = 0, .max = 1});
+  made.occupancy = section.real_or("occupancy", 0, {.min = 0, .max = 0.999});
   made.slow_factor = section.real_or("slow_factor", made.slow_factor, {.min = 1, .max = 100});
   if (made.fabric_share_low > made.fabric_share || made.fabric_share > made.fabric_share_high)
     section.problem("fabric_share",

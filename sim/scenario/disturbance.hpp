@@ -23,6 +23,9 @@ struct Disturbance {
   double fabric_share = 1, fabric_share_low = 1, fabric_share_high = 1;
   double slow_nodes = 0;     // share of the cluster's nodes that are slow
   double slow_factor = 1.1;  // on the times of their kernels
+  // The share of the machine's nodes that other jobs have: this one gets what they leave, drawn
+  // anew for each run (AllocationKind::fragmented). 0: the nodes are where the scenario says.
+  double occupancy = 0;
 };
 
 // preset_of() is the disturbance that a preset says for a job on so many nodes.

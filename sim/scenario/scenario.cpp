@@ -20,6 +20,7 @@
 #include "sim/scenario/machine_checks.hpp"
 #include "sim/scenario/near_files.hpp"
 #include "sim/scenario/node_use.hpp"
+#include "sim/scenario/read/read_allocation.hpp"
 #include "sim/scenario/read/read_anchor.hpp"
 #include "sim/scenario/read/read_changes.hpp"
 #include "sim/scenario/read/read_framework.hpp"
@@ -40,6 +41,7 @@ struct ClusterText {
   std::string path;
   std::optional<int> nodes;
   NodeUse use;
+  std::optional<NodeAllocation> allocation;
   ClusterChanges changes;
   std::vector<Followed> followed;
 };
@@ -143,6 +145,7 @@ ClusterText read_cluster(const Layered& top, const std::string& scenario_path) {
   text.use.gpus_per_node = section.int_or("gpus_per_node", 0, {1, most_gpus});
   if (section.overridden("path") || (plain && top.is_upper(plain)))
     keep_gpus(top, section, scenario_path, text);
+  text.allocation = read_allocation(section, text.nodes);
   text.changes = read_changes(section);
   if (text.changes.cluster.empty() || text.path.empty()) return text;
   for (Change& change : coupled_changes(text.path, text.changes.cluster)) {
@@ -189,9 +192,20 @@ std::optional<Model> load_model_of(const ModelText& text, bool scenario_is_right
   return build_transformer(*text.shape);
 }
 
-std::optional<Cluster> load_cluster_of(const ClusterText& text, std::vector<Problem>& problems) {
+// The machine of the job: with an allocation the whole of the file's, of which the job has a part.
+Cluster machine_of(const ClusterText& text, const Layered& section) {
+  if (!text.allocation) return load_cluster(text.path, text.nodes, text.changes);
+  Cluster machine = load_cluster(text.path, std::nullopt, text.changes);
+  const bool by_gpus = !text.nodes && text.use.gpus > 0 && text.allocation->is_drawn();
+  const int nodes = by_gpus ? nodes_for(room_of(machine), text.use.gpus) : text.nodes.value_or(0);
+  allocate(*text.allocation, nodes, section, machine);
+  return machine;
+}
+
+std::optional<Cluster> load_cluster_of(const ClusterText& text, const Layered& section,
+                                       std::vector<Problem>& problems) {
   return load_named(
-      text.path, [&] { return load_cluster(text.path, text.nodes, text.changes); }, problems);
+      text.path, [&] { return machine_of(text, section); }, problems);
 }
 
 void fill_data_parallel(LayoutText& text, const Cluster& cluster, int gpus, const Layered& layout) {
@@ -283,7 +297,7 @@ void add_gpus_for_replicas(LayoutText& text, const Layered& top, ClusterText& ma
   if (wanted == 0 || wanted == before || nodes > most_nodes) return;
   machine.nodes = static_cast<int>(nodes);
   machine.use.gpus = static_cast<int>(wanted);
-  cluster = load_cluster(machine.path, machine.nodes, machine.changes);
+  cluster = machine_of(machine, top.object("cluster"));
   use_nodes_of_layout(machine.use, text, top, cluster);
   text.followed.push_back(
       {"cluster.gpus", std::to_string(before), fmt::format("{} on {} nodes", wanted, nodes),
@@ -408,7 +422,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   // All that is known to be wrong is told at once, in the files that the scenario names too.
   std::vector<Problem> named;
   std::optional<Model> model = load_model_of(model_text, sources.problems().empty(), named);
-  std::optional<Cluster> cluster = load_cluster_of(machine, named);
+  std::optional<Cluster> cluster = load_cluster_of(machine, top.object("cluster"), named);
   load_lengths(text.layout, named);
   if (model && !layout_section.empty()) fill_sequence_length(text, *model, layout_section);
   std::vector<Problem> problems = sources.problems();
@@ -435,6 +449,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                 .cluster = std::move(*cluster),
                 .cluster_path = machine.path,
                 .changes = machine.changes,
+                .allocation = machine.allocation,
                 .asked_gpus_per_node = machine.use.gpus_per_node,
                 .framework = framework,
                 .preset = &preset,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "sim/options/simulation_options.hpp"
 #include "sim/scenario/followed.hpp"
 #include "sim/scenario/imported_facts.hpp"
+#include "sim/topology/allocation.hpp"
 #include "sim/topology/cluster.hpp"
 
 namespace sim {
@@ -42,7 +44,8 @@ struct Scenario {
   Layout layout;
   Cluster cluster;
   std::string cluster_path;
-  ClusterChanges changes;       // what-ifs, applied to `cluster` already
+  ClusterChanges changes;                      // what-ifs, applied to `cluster` already
+  std::optional<NodeAllocation> allocation{};  // applied to `cluster` already
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
   // The preset of the framework. Null: it was made from the settings of a framework, not from a

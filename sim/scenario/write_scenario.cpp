@@ -202,12 +202,25 @@ void write_changes(std::string_view name, const std::vector<Change>& changes, Li
   write(write, root, 4);
 }
 
+void write_allocation(const NodeAllocation& allocation, Lines& out) {
+  if (!allocation.is_drawn()) {
+    out.add("  node_list", yaml_quoted(allocation.node_list));
+    return;
+  }
+  const bool fragmented = allocation.kind == AllocationKind::fragmented;
+  out.add("  allocation",
+          fmt::format("{{kind: {}, {}seed: {}}}", word(allocation.kind),
+                      fragmented ? fmt::format("occupancy: {}, ", allocation.occupancy) : "",
+                      allocation.seed));
+}
+
 void write_cluster(const Scenario& scenario, const std::string& folder, Lines& out) {
   out.raw(fmt::format("cluster:\n  path: {}\n  nodes: {}\n  gpus: {}\n",
                       reference(scenario.cluster_path, folder), scenario.cluster.nodes(),
                       scenario.layout.world_size()));
   if (scenario.cluster.gpus_per_node() < scenario.cluster.node_gpus())
     out.add("  gpus_per_node", scenario.cluster.gpus_per_node());
+  if (scenario.allocation) write_allocation(*scenario.allocation, out);
   write_changes("change", scenario.changes.cluster, out);
   write_changes("device", scenario.changes.device, out);
 }

@@ -1,6 +1,7 @@
 #include "sim/search/balanced_split.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace sim {
@@ -35,15 +36,22 @@ class Partition {
     const bool is_first = chunk == 0, is_last = chunk + 1 == chunks_;
     if (is_first) load += problem_.input;
     if (is_last) load += problem_.output;
+    const std::int64_t memory =
+        problem_.memories.empty() ? problem_.memory : problem_.memories[chunk];
     const bool may_be_empty = (is_first && problem_.has_input) || (is_last && problem_.has_output);
     for (std::size_t count = 0; first + count <= layers_; ++count) {
       if (count > 0) {
         const std::size_t place = std::min(count - 1, problem_.layers.size() - 1);
         load += problem_.layers[place][first + count - 1];
       }
-      if (load.states + load.held * problem_.alive[chunk] > problem_.memory) return;
-      if (count > 0 || may_be_empty) take(count, load.time);
+      if (load.states + load.held * problem_.alive[chunk] > memory) return;
+      if (count > 0 || may_be_empty) take(count, on_device(chunk, load.time));
     }
+  }
+
+  std::int64_t on_device(std::size_t chunk, std::int64_t time) const {
+    if (problem_.slowness.empty()) return time;
+    return std::llround(static_cast<double>(time) * problem_.slowness[chunk]);
   }
 
   // longest_[c][i]: of the chunks from c on with the layers from i on, the least longest.

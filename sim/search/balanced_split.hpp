@@ -27,6 +27,9 @@ struct SplitProblem {
   std::vector<std::vector<ChunkLoad>> layers{};
   std::vector<std::int64_t> alive{};  // micro-batches that each chunk keeps activations of
   std::int64_t memory = 0;            // bytes of each chunk
+  // Of each chunk, where devices differ: the time on its device over that of `layers`, and bytes.
+  std::vector<double> slowness{};
+  std::vector<std::int64_t> memories{};
 };
 
 // The number of layers of each chunk: of all contiguous splits within the memory one whose longest

@@ -18,6 +18,7 @@
 #include "sim/search/costs/stage_costs.hpp"
 #include "sim/search/costs/tail_costs.hpp"
 #include "sim/search/plain_layouts.hpp"
+#include "sim/search/pool_limits.hpp"
 
 namespace sim {
 namespace {
@@ -152,7 +153,7 @@ struct Bounds::Parts {
         options{asked.workload.options},
         slowness{least_slowness(options)},
         // Message by message, a collective takes a time that is only close to its closed form.
-        exact_collectives{options.collectives == CollectiveModel::fluid} {
+        exact_collectives{options.collectives == CollectiveModel::fluid && cluster.pools() == 1} {
     for (const int gpus : listed.gpus_per_node)
       machines.try_emplace(gpus, cluster.with_gpus_per_node(gpus));
     for (const int gpus : asked.space.gpus)
@@ -306,7 +307,7 @@ struct Bounds::Parts {
   std::int64_t host_time(const Layout& layout, const std::vector<ChunkCosts>& chunks) const {
     const Placement placement{layout};
     if (!options.graph_scope.empty()) return 0;  // some of them are replayed
-    const HostIssue issue = host_issue_of(options, cluster.device());
+    const HostIssue issue = least_host_issue(cluster, options);
     std::vector<Duration> stages(static_cast<std::size_t>(layout.pipeline_parallel));
     for (std::size_t c = 0; c < chunks.size(); ++c)
       stages[static_cast<std::size_t>(placement.rank_of(static_cast<int>(c)))] +=
@@ -367,6 +368,7 @@ struct Bounds::Parts {
     offload(without_activations(pipeline.offload), layout);
     take_shortest_sequences(layout);
     if (layout.schedule == Schedule::gpipe) layout.schedule = Schedule::one_f_one_b;
+    layout.replica_batches.clear();
     layout.global_batch = few.more * layout.data_parallel;
     const ShardedModel more = shard(model, layout);
     layout.global_batch = few.some * layout.data_parallel;
@@ -475,7 +477,7 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
   const Duration least{std::max(
       {least_step(layout, chunks), parts.host_time(layout, chunks), copy_time(layout, chunks)})};
   const std::vector<StageNeeds> needs = stage_needs(layout, chunks);
-  const Bytes reserved = parts.cluster.device().reserved;
+  const Bytes reserved = least_reserved(parts.cluster);
   for (std::uint32_t i = pipeline.first; i < pipeline.first + pipeline.count; ++i) {
     const Candidate& candidate = parts.candidates.all[i];
     layout.zero_stage = candidate.zero_stage;

@@ -73,9 +73,10 @@ std::vector<int> distinct_virtual_stages(int layers, int stages, int most) {
 
 // Keys of the scenario's layout that go with some ZeRO stages and groups only.
 bool asks_of_sharding(const Layout& layout) {
-  return layout.uses_host() || layout.compression != GradientCompression::none ||
-         least_zero_stage(layout) > 0 || layout.trains_adapters() || layout.has_lengths() ||
-         layout.trains_apart() || layout.has_servers() || layout.overlap_expert_exchange;
+  return !layout.replica_batches.empty() || layout.uses_host() ||
+         layout.compression != GradientCompression::none || least_zero_stage(layout) > 0 ||
+         layout.trains_adapters() || layout.has_lengths() || layout.trains_apart() ||
+         layout.has_servers() || layout.overlap_expert_exchange;
 }
 
 class Lister {
@@ -334,8 +335,14 @@ class Lister {
     for (const OffloadParts parts : or_all(space_.offload, {offload_parts(workload_)})) {
       one_.offload = parts;
       one_.layers.clear();
+      one_.batches.clear();
       add();
-      if (splitter_ && one_.stages > 1) with_splits();
+      if (!splitter_) continue;
+      if (one_.stages > 1) with_splits();
+      one_.batches = splitter_->batches(one_);
+      if (one_.batches.empty()) continue;
+      add();
+      if (one_.stages > 1) with_splits();
     }
   }
 
@@ -532,6 +539,7 @@ Layout layout_of(const SearchSpecification& specification, const Pipeline& pipel
   layout.layers_per_chunk = pipeline.layers.empty()
                                 ? split_layers(workload.model, layout.chunks()).layers
                                 : pipeline.layers;
+  layout.replica_batches = pipeline.batches;
   offload(pipeline.offload, layout);
   layout.zero_stage = workload.layout.gathers_in_eight_bits() ? 3 : least_zero_stage(layout);
   layout.shard_group = 0;

@@ -28,6 +28,7 @@ struct Pipeline {
   bool sequence_parallel = false;
   OffloadParts offload = OffloadParts::none;
   std::vector<int> layers{};           // of each chunk; empty: as split_layers() has them
+  std::vector<int> batches{};          // Layout::replica_batches
   std::uint32_t first = 0, count = 0;  // its candidates
   bool moves_activations() const {
     return offload == OffloadParts::activations ||

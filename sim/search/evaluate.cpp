@@ -78,9 +78,15 @@ void EvaluationInParts::plan(const Layout& layout) {
   note_least(planned_->memory);
 }
 
+// What leaves as much free of the smallest device of the pools as the stage does of its own.
+Bytes EvaluationInParts::on_smallest(const StageMemory& stage) const {
+  if (stage.capacity == Bytes{}) return {};  // not planned yet
+  return stage.total - stage.capacity + cluster_.device().memory;
+}
+
 void EvaluationInParts::note_least(PlanMemory& memory) {
   for (const StageMemory& stage : memory.least(cluster_, &memory_.communicators)) {
-    made_.least_memory = std::max(made_.least_memory, stage.total);
+    made_.least_memory = std::max(made_.least_memory, on_smallest(stage));
     too_large_ = too_large_ || !stage.fits();
   }
 }
@@ -90,7 +96,7 @@ bool EvaluationInParts::fits() {
   made_.fits = true;
   made_.memory = {};
   for (const StageMemory& stage : planned_->memory.stages(cluster_, &memory_.communicators)) {
-    made_.memory = std::max(made_.memory, stage.total);
+    made_.memory = std::max(made_.memory, on_smallest(stage));
     made_.fits = made_.fits && stage.fits();
     made_.by_retries = made_.by_retries || stage.fits_by_retries();
   }

@@ -30,7 +30,8 @@ struct Evaluation {
   bool fits = false;
   bool by_retries = false;  // it fits by retries of the allocator (sim/report/stage_memory.hpp)
   // The memory of the fullest GPU, with what the device keeps for itself: its tensors, and all that
-  // an allocator holds. Where the tensors alone are too much, `memory` is that too.
+  // an allocator holds. Where the tensors alone are too much, `memory` is that too. Of several
+  // pools, what leaves as much of the smallest device free as the stage with least left has.
   Bytes least_memory{}, memory{};
   Duration step_time{};  // zero where the tensors alone are too much: not simulated
   bool operator==(const Evaluation&) const = default;
@@ -93,6 +94,7 @@ class EvaluationInParts {
 
  private:
   void plan(const Layout& layout);
+  Bytes on_smallest(const StageMemory& stage) const;
   void note_least(PlanMemory& memory);
 
   const SearchSpecification& specification_;

@@ -70,6 +70,7 @@ Layout block_layout(const SearchSpecification& specification, const Pipeline& pi
   Layout layout = layout_of(specification, pipeline);
   layout.pipeline_parallel = layout.data_parallel = layout.virtual_stages = 1;
   layout.schedule = split ? Schedule::zb_h1 : Schedule::one_f_one_b;
+  layout.replica_batches.clear();
   layout.global_batch = 3 * layout.micro_batch;
   layout.recompute = recompute;
   layout.recompute_every = 1;

@@ -269,7 +269,7 @@ RankedLayout outline(const Search& search, const Evaluation& evaluation) {
   const AttentionCount count =
       workload.flops.causal_half() ? AttentionCount::causal_half : AttentionCount::full;
   const double gpu_seconds = to_seconds(evaluation.step_time) * layout.world_size();
-  const FlopRate peak = workload.cluster.device().peak(layout.compute_dtype);
+  const FlopRate peak = mean_peak(workload.cluster, layout.world_size(), layout.compute_dtype);
   return {.evaluation = evaluation,
           .layout = layout,
           .gpus_per_node = search.candidates().all[evaluation.index].gpus_per_node,

@@ -9,6 +9,8 @@
 #include <optional>
 #include <utility>
 
+#include "sim/search/pool_limits.hpp"
+
 namespace sim {
 namespace {
 
@@ -109,7 +111,7 @@ Search::Search(SearchSpecification specification, Shard shard, const Control& co
 bool Search::is_too_large(const Bound& bound) {
   const Cluster& cluster = specification_.workload.cluster;
   const Bytes host = cluster.host().memory;
-  if (bound.memory > cluster.device().memory) {
+  if (bound.memory > most_memory(cluster)) {
     ++counts_.too_large_by_bound;
     return true;
   }

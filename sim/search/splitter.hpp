@@ -1,4 +1,5 @@
-// Splits of a model's layers over pipeline stages that are balanced by what its blocks cost.
+// Splits of a model's layers over pipeline stages that are balanced by what its blocks cost, and of
+// a step's micro-batches over replicas of different speed.
 #pragma once
 
 #include <memory>
@@ -21,6 +22,10 @@ class Splitter {
   // of the search say what fits.
   std::vector<std::vector<int>> splits(const Pipeline& pipeline,
                                        const std::vector<int>& zero_stages);
+
+  // The micro-batches of each replica by which the slowest replica takes least, where the replicas
+  // lie on pools of different speed; empty: as many each.
+  std::vector<int> batches(const Pipeline& pipeline);
 
  private:
   struct Costs;

@@ -78,12 +78,16 @@ std::vector<MachineParameter> machine_parameters(const std::string& cluster_path
   Document cluster = Document::load(cluster_path);
   cluster.change(changes.cluster);
   const ObjectReader top = cluster.root_object();
-  Document device =
-      Document::load(referenced_file(cluster_path, top.text("device"), "topologies/devices"));
-  device.change(changes.device);
+  std::optional<Document> device;  // pools have several, which no key changes
+  if (top.has("device")) {
+    device =
+        Document::load(referenced_file(cluster_path, top.text("device"), "topologies/devices"));
+    device->change(changes.device);
+  }
   std::vector<MachineParameter> parameters;
   for (const Known& known : table) {
-    MachineParameter parameter = parameter_of(known, known.of_device ? device.root_object() : top);
+    if (known.of_device && !device) continue;
+    MachineParameter parameter = parameter_of(known, known.of_device ? device->root_object() : top);
     if (!parameter.keys.empty()) parameters.push_back(std::move(parameter));
   }
   return parameters;

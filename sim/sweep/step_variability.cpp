@@ -11,6 +11,7 @@
 #include "sim/base/rounding.hpp"
 #include "sim/config/change.hpp"
 #include "sim/scenario/scenario.hpp"
+#include "sim/sweep/drawn_points.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 
 namespace sim {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::size_t knots = 8;  // shares of the fabric that are forecast
 constexpr std::size_t draws = 20'000;
+constexpr int drawn_allocations = 16;
 constexpr double twentieth = 1.6448536269514722;  // deviations to the 5% and 95% quantile
 
 using Overrides = std::vector<std::string>;
@@ -101,6 +103,27 @@ const PointResult& checked(const PointResult& point, const std::string& path) {
   return point;
 }
 
+// What a step takes on drawn allocations, against the scenario's own; {1} without other jobs.
+std::vector<double> factors_of_allocations(const ScenarioInput& scenario,
+                                           const Overrides& overrides, const StepVariability& of,
+                                           const std::function<void()>& done,
+                                           const Control& control) {
+  if (of.disturbance.occupancy == 0) return {1};
+  std::vector<Overrides> points;
+  for (int seed = 1; seed <= drawn_allocations; ++seed)
+    points.push_back(drawn_point(overrides, of.nodes,
+                                 {.node_list = {},
+                                  .kind = AllocationKind::fragmented,
+                                  .occupancy = of.disturbance.occupancy,
+                                  .seed = static_cast<std::uint64_t>(seed)}));
+  std::vector<double> factors;
+  for (const PointResult& point :
+       forecast_points(scenario, points, LayoutMode::fixed, done, control))
+    factors.push_back(to_seconds(checked(point, scenario.path).step_time) /
+                      to_seconds(of.undisturbed.step_time));
+  return factors;
+}
+
 }  // namespace
 
 StepVariability step_variability(const ScenarioInput& scenario, const Overrides& overrides,
@@ -149,13 +172,25 @@ StepVariability step_variability(const ScenarioInput& scenario, const Overrides&
   const std::uint64_t seed = loaded.options.seed;
   const auto share = [&](std::size_t i) { return share_of(by, standard_normal(seed, 1, i)); };
   const auto is_slow = [&](std::size_t i) { return uniform(seed, 2, i) < made.slow_chance; };
-  const Drawn steps =
-      draw_steps([&](std::size_t i) { return (is_slow(i) ? slowed : usual).seconds_at(share(i)); });
+  const std::vector<double> factors =
+      factors_of_allocations(scenario, overrides, made, done, control);
+  const auto factor = [&](std::size_t i) {
+    if (factors.size() == 1) return factors.front();
+    const double drawn = uniform(seed, 3, i) * static_cast<double>(factors.size());
+    return factors[std::min(static_cast<std::size_t>(drawn), factors.size() - 1)];
+  };
+  const Drawn steps = draw_steps([&](std::size_t i) {
+    return (is_slow(i) ? slowed : usual).seconds_at(share(i)) * factor(i);
+  });
   made.mean = steps.mean, made.p5 = steps.p5, made.p50 = steps.p50, made.p95 = steps.p95;
   made.p99 = steps.p99;
   made.fabric_alone = draw_steps([&](std::size_t i) { return usual.seconds_at(share(i)); }).mean;
   made.slow_alone =
       draw_steps([&](std::size_t i) { return (is_slow(i) ? slowed : usual).seconds_at(1); }).mean;
+  made.allocation_alone =
+      factors.size() == 1
+          ? made.undisturbed.step_time
+          : draw_steps([&](std::size_t i) { return usual.seconds_at(1) * factor(i); }).mean;
   return made;
 }
 

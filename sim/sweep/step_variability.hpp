@@ -20,7 +20,7 @@ struct StepVariability {
   Duration mean{}, p5{}, p50{}, p95{}, p99{};
   // The mean step with one part of the disturbance alone; equal to `undisturbed` where there is
   // none.
-  Duration fabric_alone{}, slow_alone{};
+  Duration fabric_alone{}, slow_alone{}, allocation_alone{};
   // factor() is on the time of a run's steps.
   double factor() const { return to_seconds(mean) / to_seconds(undisturbed.step_time); }
 };

@@ -35,6 +35,8 @@ TextGrid grid_of(const StepVariability& steps) {
   row("mean", steps.mean);
   if (differ(steps.fabric_alone, base)) row("mean by the fabric alone", steps.fabric_alone);
   if (differ(steps.slow_alone, base)) row("mean by slow nodes alone", steps.slow_alone);
+  if (differ(steps.allocation_alone, base))
+    row("mean by allocations alone", steps.allocation_alone);
   return grid;
 }
 
@@ -52,6 +54,10 @@ std::string about(const StepVariability& steps) {
     text += fmt::format(
         "  {:g} % of nodes are {:g} times as slow: {:.0f} % of jobs of this size have one\n",
         100 * by.slow_nodes, by.slow_factor, 100 * steps.slow_chance);
+  if (by.occupancy > 0)
+    text +=
+        fmt::format("  other jobs have {:.0f} % of the cluster's nodes; this one gets the rest\n",
+                    100 * by.occupancy);
   return text;
 }
 
@@ -76,27 +82,31 @@ std::string variability_csv(const StepVariability& steps) {
 
 std::string variability_json(const StepVariability& steps) {
   const Disturbance& by = steps.disturbance;
-  const nlohmann::ordered_json json{{"scenario", steps.path},
-                                    {"set", steps.overrides},
-                                    {"gpus", steps.undisturbed.gpus},
-                                    {"nodes", steps.nodes},
-                                    {"disturbance",
-                                     {{"preset", word(by.preset)},
-                                      {"fabric_share", by.fabric_share},
-                                      {"fabric_share_low", by.fabric_share_low},
-                                      {"fabric_share_high", by.fabric_share_high},
-                                      {"slow_nodes", by.slow_nodes},
-                                      {"slow_factor", by.slow_factor}}},
-                                    {"slow_chance", steps.slow_chance},
-                                    {"undisturbed_s", in_seconds(steps.undisturbed.step_time)},
-                                    {"p5_s", in_seconds(steps.p5)},
-                                    {"p50_s", in_seconds(steps.p50)},
-                                    {"p95_s", in_seconds(steps.p95)},
-                                    {"p99_s", in_seconds(steps.p99)},
-                                    {"mean_s", in_seconds(steps.mean)},
-                                    {"mean_by_fabric_s", in_seconds(steps.fabric_alone)},
-                                    {"mean_by_slow_nodes_s", in_seconds(steps.slow_alone)},
-                                    {"step_factor", steps.factor()}};
+  nlohmann::ordered_json json{{"scenario", steps.path},
+                              {"set", steps.overrides},
+                              {"gpus", steps.undisturbed.gpus},
+                              {"nodes", steps.nodes},
+                              {"disturbance",
+                               {{"preset", word(by.preset)},
+                                {"fabric_share", by.fabric_share},
+                                {"fabric_share_low", by.fabric_share_low},
+                                {"fabric_share_high", by.fabric_share_high},
+                                {"slow_nodes", by.slow_nodes},
+                                {"slow_factor", by.slow_factor}}},
+                              {"slow_chance", steps.slow_chance},
+                              {"undisturbed_s", in_seconds(steps.undisturbed.step_time)},
+                              {"p5_s", in_seconds(steps.p5)},
+                              {"p50_s", in_seconds(steps.p50)},
+                              {"p95_s", in_seconds(steps.p95)},
+                              {"p99_s", in_seconds(steps.p99)},
+                              {"mean_s", in_seconds(steps.mean)},
+                              {"mean_by_fabric_s", in_seconds(steps.fabric_alone)},
+                              {"mean_by_slow_nodes_s", in_seconds(steps.slow_alone)},
+                              {"step_factor", steps.factor()}};
+  if (by.occupancy > 0) {
+    json["disturbance"]["occupancy"] = by.occupancy;
+    json["mean_by_allocations_s"] = in_seconds(steps.allocation_alone);
+  }
   return json.dump(2) + "\n";
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -54,8 +55,8 @@ struct NicPair {
 };
 
 struct Endpoint {
-  int node = 0;
-  int gpu = 0;  // within the node
+  int node = 0;  // of the machine
+  int gpu = 0;   // within the node
 };
 
 std::size_t at(int row, std::size_t width, int column) {
@@ -78,8 +79,8 @@ class NetworkRouter {
         to_{to},
         out_{data.routes_in(from.node)},
         in_{data.routes_in(to.node)},
-        nics_{data.node.nics.size()},
-        gpus_{data.node.gpus.size()} {}
+        sender_{data.pool_of(from.node).node},
+        receiver_{data.pool_of(to.node).node} {}
 
   // False when no NICs and fabric path are left.
   bool route(std::vector<Hop>& hops) const {
@@ -88,7 +89,7 @@ class NetworkRouter {
     if (pairs.empty()) pairs = any_connected();
     if (pairs.empty()) return false;
     RouteBuilder builder{hops};
-    builder.set_split(pairs.size() > 1);
+    builder.set_split(pairs.size() > 1 || data_.fabric.hash_flows > 1);
     const auto parts = static_cast<std::uint32_t>(pairs.size());
     for (std::uint32_t i = 0; i < parts; ++i)
       append(pairs[i], whole_share / parts + (i < whole_share % parts ? 1 : 0), builder);
@@ -125,7 +126,7 @@ class NetworkRouter {
   int relay_for(int nic) const {
     const int relay = out_.nic_gpu[static_cast<std::size_t>(nic)];
     if (relay < 0 || relay == from_.gpu || relay >= used_gpus_) return -1;
-    return out_.kind[at(from_.gpu, gpus_, relay)] == PathKind::nvlink ? relay : -1;
+    return out_.kind[at(from_.gpu, sender_.gpus.size(), relay)] == PathKind::nvlink ? relay : -1;
   }
 
   // After a fault: any NIC pair that is connected, nearest first, one for all the traffic; a NIC
@@ -134,7 +135,7 @@ class NetworkRouter {
     for (const int in : in_.order[static_cast<std::size_t>(to_.gpu)]) {
       for (const int out : out_.order[static_cast<std::size_t>(from_.gpu)])
         if (const NicPair pair{out, in, -1}; connected(pair)) return {pair};
-      for (std::size_t out = 0; out < nics_; ++out)
+      for (std::size_t out = 0; out < sender_.nics.size(); ++out)
         if (const NicPair pair{static_cast<int>(out), in, relay_for(static_cast<int>(out))};
             pair.relay >= 0 && connected(pair))
           return {pair};
@@ -144,8 +145,8 @@ class NetworkRouter {
 
   bool connected(const NicPair& pair) const {
     const int exit = pair.relay >= 0 ? pair.relay : from_.gpu;
-    if (out_.gpu_to_network[at(exit, nics_, pair.out)].empty()) return false;
-    if (in_.network_to_gpu[at(to_.gpu, nics_, pair.in)].empty()) return false;
+    if (out_.gpu_to_network[at(exit, sender_.nics.size(), pair.out)].empty()) return false;
+    if (in_.network_to_gpu[at(to_.gpu, receiver_.nics.size(), pair.in)].empty()) return false;
     if (!data_.fabric.has_dead_links() && !data_.fabric.separate_rails) return true;
     std::vector<Hop> ignored;
     return fabric_path(pair, ignored);
@@ -166,15 +167,15 @@ class NetworkRouter {
     const std::uint32_t in_base = static_cast<std::uint32_t>(to_.node) * data_.links_per_node();
     int exit = from_.gpu;
     if (pair.relay >= 0) {
-      builder.add(out_.gpu_to_gpu[at(exit, gpus_, pair.relay)], out_base, share);
+      builder.add(out_.gpu_to_gpu[at(exit, sender_.gpus.size(), pair.relay)], out_base, share);
       exit = pair.relay;
     }
-    builder.add(out_.gpu_to_network[at(exit, nics_, pair.out)], out_base, share);
+    builder.add(out_.gpu_to_network[at(exit, sender_.nics.size(), pair.out)], out_base, share);
     std::vector<Hop> across;
     const bool found = fabric_path(pair, across);
     SIM_CHECK(found, "a connected pair of NICs has no path");
     builder.add(across, data_.fabric_base(), share);
-    builder.add(in_.network_to_gpu[at(to_.gpu, nics_, pair.in)], in_base, share);
+    builder.add(in_.network_to_gpu[at(to_.gpu, receiver_.nics.size(), pair.in)], in_base, share);
   }
 
   const Cluster::Data& data_;
@@ -182,19 +183,34 @@ class NetworkRouter {
   Endpoint from_, to_;
   const NodeRoutes& out_;
   const NodeRoutes& in_;
-  std::size_t nics_;
-  std::size_t gpus_;
+  const NodeTemplate& sender_;
+  const NodeTemplate& receiver_;
 };
 
 Cluster Cluster::load(const std::string& path, std::optional<int> nodes,
                       const ClusterChanges& changes) {
   Document document = Document::load(path);
   refuse_other_kinds(document, FileKind::cluster);
+  // No shipped file has this section; what-ifs may begin it.
+  const bool of_transport =
+      std::any_of(changes.cluster.begin(), changes.cluster.end(),
+                  [](const Change& change) { return change.key.starts_with("transport."); });
+  if (of_transport && !document.root_has("transport"))
+    document.change(std::array{Change{"transport", "{}"}});
   document.change(changes.cluster);
   ClusterFiles files;
   files.device = [&](const std::string& file) { return load_device(file, changes.device); };
   auto data = std::make_unique<Data>(read_cluster(document, nodes, files));
-  if (!changes.empty()) data->measured.clear();
+  if (data->pools.size() > 1) {
+    if (!changes.device.empty())
+      throw InputError(
+          {path, 0, 0},
+          fmt::format("cluster.device.{}: this cluster has pools with devices of their "
+                      "own; allowed: pools of other cluster files",
+                      changes.device.front().key));
+  } else if (!changes.empty()) {
+    data->pools.front().measured.clear();
+  }
   for (const Change& change : changes.cluster)
     data->sources.push_back(fmt::format("what if {} were {}", change.key, change.value));
   return Cluster{std::move(data)};
@@ -205,7 +221,9 @@ Cluster::Cluster(std::unique_ptr<Data> data) : Cluster{data.get()} {
   data_->index();
 }
 Cluster::Cluster(Data* shared)
-    : data_{shared}, used_gpus_{static_cast<int>(shared->node.gpus.size())} {}
+    : data_{shared},
+      pool_{shared->pools.size() == 1 ? 0 : shared->pools.size()},
+      used_gpus_{node_gpus()} {}
 Cluster::Cluster(Cluster&&) noexcept = default;
 Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 Cluster::~Cluster() = default;
@@ -214,50 +232,129 @@ const std::string& Cluster::name() const {
   return data_->name;
 }
 const Device& Cluster::device() const {
-  return data_->device;
+  return data_->view(pool_).device;
 }
 int Cluster::nodes() const {
+  return places_ ? static_cast<int>(places_->size()) : data_->nodes;
+}
+const std::vector<int>& Cluster::places() const {
+  static const std::vector<int> all;
+  return places_ ? *places_ : all;
+}
+int Cluster::machine_nodes() const {
   return data_->nodes;
 }
+std::string Cluster::node_name(int place) const {
+  SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+  const auto at = static_cast<std::size_t>(place);
+  return at < data_->node_names.size() ? data_->node_names[at] : fmt::format("node{}", place);
+}
 int Cluster::node_gpus() const {
-  return static_cast<int>(data_->node.gpus.size());
+  std::size_t gpus = data_->pools.front().node.gpus.size();
+  for (const Data::Pool& pool : data_->pools)
+    gpus = std::min(gpus, pool.node.gpus.size());
+  return static_cast<int>(gpus);
 }
 int Cluster::trays() const {
-  return data_->trays;
+  return data_->view(pool_).trays;
 }
 void Cluster::use_gpus_per_node(int gpus) {
   SIM_CHECK(gpus >= 1 && gpus <= node_gpus(), gpus, node_gpus());
   used_gpus_ = gpus;
 }
 Cluster Cluster::with_gpus_per_node(int gpus) const {
-  Cluster other{data_};
+  Cluster other = of_pool(pool_);
   other.use_gpus_per_node(gpus);
   return other;
 }
+void Cluster::use_nodes(std::vector<int> places) {
+  SIM_CHECK(!places.empty());
+  std::vector<bool> used(static_cast<std::size_t>(machine_nodes()));
+  for (const int place : places) {
+    SIM_CHECK(place >= 0 && place < machine_nodes(), place, machine_nodes());
+    SIM_CHECK(!used[static_cast<std::size_t>(place)], "twice", place);
+    used[static_cast<std::size_t>(place)] = true;
+  }
+  places_ = std::make_shared<const std::vector<int>>(std::move(places));
+}
+Cluster Cluster::with_nodes(std::vector<int> places) const {
+  Cluster other = of_pool(pool_);
+  other.use_nodes(std::move(places));
+  return other;
+}
 const NetworkTraits& Cluster::network() const {
-  return data_->network;
+  return data_->view(pool_).network;
 }
 const HostTraits& Cluster::host() const {
-  return data_->host;
+  return data_->view(pool_).host;
 }
 Bandwidth Cluster::host_copy() const {
-  return host_copy_rate(data_->node, gpus_per_node());
+  Bandwidth least{};
+  for (std::size_t i = 0; i < data_->pools.size(); ++i) {
+    if (pool_ < data_->pools.size() && i != pool_) continue;
+    const Bandwidth rate = host_copy_rate(data_->pools[i].node, gpus_per_node());
+    if (least == Bandwidth{} || rate < least) least = rate;
+  }
+  return least;
 }
 std::span<const MeasuredCurve> Cluster::measured() const {
-  return data_->measured;
+  return data_->view(pool_).measured;
 }
 void Cluster::set_measured(std::vector<MeasuredCurve> curves, std::string source) {
-  data_->measured = std::move(curves);
+  data_->pools.front().measured = std::move(curves);
   data_->sources.push_back(std::move(source));
 }
 std::vector<MeasuredCurve> Cluster::take_measured() {
-  return std::exchange(data_->measured, {});
+  return std::exchange(data_->pools.front().measured, {});
 }
 const std::vector<std::string>& Cluster::sources() const {
   return data_->sources;
 }
 const std::string& Cluster::not_validated() const {
-  return data_->not_validated;
+  return data_->view(pool_).not_validated;
+}
+
+std::size_t Cluster::pools() const {
+  return data_->pools.size();
+}
+std::size_t Cluster::pool_of(GpuId gpu) const {
+  return data_->pool_index(place_of(node_of(gpu)));
+}
+const std::string& Cluster::pool_name(std::size_t pool) const {
+  return data_->pools[pool].name;
+}
+Cluster Cluster::of_pool(std::size_t pool) const {
+  Cluster view{data_};
+  view.used_gpus_ = used_gpus_;
+  view.places_ = places_;
+  view.pool_ = pool;
+  return view;
+}
+Cluster Cluster::of_group(std::span<const GpuId> gpus) const {
+  if (data_->pools.size() == 1) return of_pool(0);
+  const std::size_t first = pool_of(gpus.front());
+  const bool within =
+      std::all_of(gpus.begin(), gpus.end(), [&](GpuId gpu) { return pool_of(gpu) == first; });
+  return of_pool(within ? first : data_->pools.size());
+}
+bool Cluster::generations_differ() const {
+  if (pool_ < data_->pools.size()) return false;
+  return std::any_of(data_->pools.begin(), data_->pools.end(), [&](const Data::Pool& pool) {
+    return pool.device.generation != data_->pools.front().device.generation;
+  });
+}
+
+void Cluster::Data::index() {
+  for (const Pool& pool : pools)
+    most_node_links = std::max(most_node_links, static_cast<std::uint32_t>(pool.node.links.size()));
+  for (Pool& pool : pools) {
+    for (const PartLink& link : pool.node.links)
+      pool.flat_links.push_back(link.link);
+    pool.flat_links.resize(most_node_links);
+  }
+  for (const auto& link : fabric.links)
+    flat_fabric_links.push_back(link.link);
+  flat_fabric_base = fabric_base();
 }
 const Cluster::Data& Cluster::data() const {
   return *data_;
@@ -272,8 +369,10 @@ const Link& Cluster::link(LinkId id) const {
   if (!data.changed_links.empty())
     if (const auto found = data.changed_links.find(id.value); found != data.changed_links.end())
       return found->second;
-  if (id.value < data.flat_fabric_base)
-    return data.flat_node_links[id.value % data.flat_node_links.size()];
+  if (id.value < data.flat_fabric_base) {
+    const Data::Pool& pool = data.pool_of(static_cast<int>(id.value / data.most_node_links));
+    return pool.flat_links[id.value % data.most_node_links];
+  }
   const std::size_t in_fabric = id.value - data.flat_fabric_base;
   SIM_CHECK(in_fabric < data.flat_fabric_links.size(), "no link", id.value);
   return data.flat_fabric_links[in_fabric];
@@ -284,13 +383,16 @@ std::string Cluster::link_name(LinkId id) const {
   const Data& data = *data_;
   if (id.value >= data.fabric_base()) return data.fabric.link_name(id.value - data.fabric_base());
   const auto node = static_cast<int>(id.value / data.links_per_node());
-  const PartLink& link = data.node.links[id.value % data.links_per_node()];
+  const NodeTemplate& parts = data.pool_of(node).node;
+  if (id.value % data.links_per_node() >= parts.links.size())
+    return fmt::format("node {} no link", node);
+  const PartLink& link = parts.links[id.value % data.links_per_node()];
   const auto part_name = [&](std::uint32_t part, std::uint32_t nic_part) {
-    if (data.node.parts[part].kind != PartKind::network) return data.node.parts[part].name;
-    const auto nic = std::find(data.node.nics.begin(), data.node.nics.end(), nic_part);
-    if (nic == data.node.nics.end()) return data.fabric.switch_name(data.fabric.switch_of(node, 0));
+    if (parts.parts[part].kind != PartKind::network) return parts.parts[part].name;
+    const auto nic = std::find(parts.nics.begin(), parts.nics.end(), nic_part);
+    if (nic == parts.nics.end()) return data.fabric.switch_name(data.fabric.switch_of(node, 0));
     return data.fabric.switch_name(
-        data.fabric.switch_of(node, static_cast<int>(nic - data.node.nics.begin())));
+        data.fabric.switch_of(node, static_cast<int>(nic - parts.nics.begin())));
   };
   return fmt::format("node {} {} -> {}", node, part_name(link.from, link.to),
                      part_name(link.to, link.from));
@@ -301,11 +403,12 @@ std::uint32_t Cluster::links_per_node() const {
 }
 
 bool Cluster::node_as_built(int node) const {
-  const std::uint32_t first = static_cast<std::uint32_t>(node) * links_per_node();
+  const int place = place_of(node);
+  const std::uint32_t first = static_cast<std::uint32_t>(place) * links_per_node();
   const auto changed = data_->changed_links.lower_bound(first);
   const bool any =
       changed != data_->changed_links.end() && changed->first < first + links_per_node();
-  return !any && data_->dead_in_node.count(node) == 0;
+  return !any && data_->dead_in_node.count(place) == 0;
 }
 
 Route Cluster::route(GpuId from, GpuId to) const {
@@ -314,15 +417,16 @@ Route Cluster::route(GpuId from, GpuId to) const {
   Route route;
   if (from == to) {
     // A copy reads and writes the device's memory.
-    route.bandwidth = data_->device.memory_bandwidth * 0.5;
+    route.bandwidth = data_->pool_of(place_of(node_of(from))).device.memory_bandwidth * 0.5;
     return route;
   }
   const int per_node = gpus_per_node();
-  const Endpoint source{node_of(from), static_cast<int>(from.value) % per_node};
-  const Endpoint target{node_of(to), static_cast<int>(to.value) % per_node};
+  const Endpoint source{place_of(node_of(from)), static_cast<int>(from.value) % per_node};
+  const Endpoint target{place_of(node_of(to)), static_cast<int>(to.value) % per_node};
   if (source.node == target.node) {
     const NodeRoutes& routes = data_->routes_in(source.node);
-    const std::size_t pair = at(source.gpu, data_->node.gpus.size(), target.gpu);
+    const std::size_t pair =
+        at(source.gpu, data_->pool_of(source.node).node.gpus.size(), target.gpu);
     route.kind = routes.kind[pair];
     RouteBuilder{route.hops}.add(routes.gpu_to_gpu[pair],
                                  static_cast<std::uint32_t>(source.node) * data_->links_per_node(),
@@ -337,6 +441,7 @@ Route Cluster::route(GpuId from, GpuId to) const {
                                  "links cut it",
                                  source.node, source.gpu, target.node, target.gpu));
   finish_route(route);
+  route.pool = of_group(std::array{from, to}).pool();
   return route;
 }
 

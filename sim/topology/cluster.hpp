@@ -65,6 +65,7 @@ struct Route {
   Duration latency{};     // sum of the links' latencies on one path
   Bandwidth bandwidth{};  // smallest capacity / share over the hops
   PathKind kind = PathKind::same_device;
+  std::size_t pool = 0;  // of both ends, as Cluster::of_group() says
 };
 
 // A measured curve of one collective on a group shape: it beats any formula within its range.
@@ -133,12 +134,23 @@ class Cluster {
   ~Cluster();
 
   const std::string& name() const;
+  // The device, network, host, measured curves and not_validated() are those of the pool that this
+  // view is of, see of_pool(); of several pools together, the weaker figure of each pair.
   const Device& device() const;
-  int nodes() const;
+  int nodes() const;  // of the job: all of the machine, or those of use_nodes()
+  int machine_nodes() const;
+  // Where node n of the job stands: the number of the machine's node, in the order of the fabric.
+  int place_of(int node) const {
+    return places_ ? (*places_)[static_cast<std::size_t>(node)] : node;
+  }
+  // The machine's nodes that the job has, in the order of its ranks. Empty: all.
+  const std::vector<int>& places() const;
+  // "node40", or the name that the file's `node_names` has for the machine's node.
+  std::string node_name(int place) const;
   // GPUs of a node that are used; GPU g of the cluster is GPU g % gpus_per_node() of its node, the
   // rest is idle. All of them until use_gpus_per_node() says otherwise.
   int gpus_per_node() const { return used_gpus_; }
-  int node_gpus() const;  // that a node has
+  int node_gpus() const;  // that every node has
   int trays() const;      // that share the NVSwitch of a node: 18 of an NVL72 rack, else 1
   int gpus() const { return nodes() * gpus_per_node(); }
   int node_of(GpuId gpu) const { return static_cast<int>(gpu.value) / gpus_per_node(); }
@@ -160,11 +172,11 @@ class Cluster {
   const Link& link(LinkId id) const;
   std::string link_name(LinkId id) const;  // "node 3 gpu 2 -> nvswitch", "leaf 7 -> spine (x8)"
 
-  // Links are numbered node by node: link k of node n is n * links_per_node() + k; those of the
-  // fabric follow. Nodes are copies of one template, so what holds within one holds within another,
-  // as long as no fault has changed a link of it.
+  // Links are numbered by nodes of the machine: link k of node n is n * links_per_node() + k; those
+  // of the fabric follow. Nodes are copies of one template, so what holds within one holds within
+  // another, as long as no fault has changed a link of it.
   std::uint32_t links_per_node() const;
-  bool node_as_built(int node) const;
+  bool node_as_built(int node) const;  // of the job
 
   // The route of a message. Cheap (no search: tables); throws InputError when faults cut it.
   Route route(GpuId from, GpuId to) const;
@@ -175,9 +187,28 @@ class Cluster {
 
   // REQUIRES: 1 to node_gpus().
   void use_gpus_per_node(int gpus);
-  // This machine with another number of GPUs used per node. It refers to this cluster, which must
-  // outlive it, and takes no faults of its own.
+  // Gives the job these nodes of the machine, in the order of its ranks.
+  // REQUIRES: at least one, each less than machine_nodes(), none twice.
+  void use_nodes(std::vector<int> places);
+  // This machine with another number of GPUs used per node, or other nodes. It refers to this
+  // cluster, which must outlive it, and takes no faults of its own.
   Cluster with_gpus_per_node(int gpus) const;
+  Cluster with_nodes(std::vector<int> places) const;
+
+  // Pools are nodes of one kind each, one after another: one, unless the file has `pools`.
+  std::size_t pools() const;
+  std::size_t pool_of(GpuId gpu) const;
+  // The name of the file that describes the pool's nodes.
+  const std::string& pool_name(std::size_t pool) const;
+  // The pool that this view is of; pools(): all of them together.
+  std::size_t pool() const { return pool_; }
+  // This machine with the device, network, host and measured curves of one pool, or of all pools
+  // together. It refers to this cluster as with_gpus_per_node() does.
+  Cluster of_pool(std::size_t pool) const;
+  // Whether this view is of several pools whose GPUs are not of one generation.
+  bool generations_differ() const;
+  // As of_pool(), of the pool that holds all of the GPUs.
+  Cluster of_group(std::span<const GpuId> gpus) const;
 
   struct Data;  // defined in cluster_data.hpp, for the builders and tests
   const Data& data() const;
@@ -189,7 +220,9 @@ class Cluster {
   void degrade(LinkId id, double factor);
   std::unique_ptr<Data> owned_;  // empty: another cluster's
   Data* data_ = nullptr;
+  std::size_t pool_ = 0;
   int used_gpus_ = 0;
+  std::shared_ptr<const std::vector<int>> places_;  // null: all nodes
 };
 
 }  // namespace sim

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,26 +12,39 @@
 #include "sim/topology/fabric.hpp"
 #include "sim/topology/import/import.hpp"
 #include "sim/topology/node_template.hpp"
+#include "sim/topology/transport.hpp"
 
 namespace sim {
 
 // Links are numbered node by node in the template's order, then those of the fabric:
 // node * links_per_node + k, and nodes * links_per_node + f.
 struct Cluster::Data {
+  // Nodes of one kind, one after another.
+  struct Pool {
+    std::string name;  // of the cluster file that describes it
+    int first_node = 0;
+    int nodes = 1;
+    Device device;
+    int trays = 1;  // of a node that share its NVSwitch
+    NodeTemplate node;
+    NodeRoutes routes;
+    NetworkTraits network;
+    HostTraits host;
+    std::vector<MeasuredCurve> measured;
+    std::string not_validated;
+    std::vector<Link> flat_links;  // of a node, side by side, for link(). Set by index()
+  };
+
   std::string name;
   std::string file;
-  Device device;
-  int nodes = 1;
-  int trays = 1;  // of a node that share its NVSwitch
-  NodeTemplate node;
-  NodeRoutes routes;
+  int nodes = 1;                        // of the machine
+  std::vector<std::string> node_names;  // of all of them, in the order of the fabric; or empty
+  std::vector<Pool> pools{1};
+  Pool joint;  // of several pools: what groups across them go by (joint_pool()). Its node is empty
   Fabric fabric;
-  NetworkTraits network;
-  HostTraits host;
-  std::vector<MeasuredCurve> measured;
+  Transport transport;
   std::vector<std::string> sources;
   std::vector<std::string> node_notes;  // of an imported node's file; also in `sources`
-  std::string not_validated;
 
   // Changes by faults: capacities by link id, dead links of a node and its routes without them.
   // Ordered maps: small, and never iterated.
@@ -39,22 +53,25 @@ struct Cluster::Data {
   std::map<int, NodeRoutes> routes_of_node;
 
   // Links side by side, for link(): it is asked for each hop of each route. Set by index().
-  std::vector<Link> flat_node_links, flat_fabric_links;
+  std::vector<Link> flat_fabric_links;
   std::uint32_t flat_fabric_base = 0;
-  void index() {
-    for (const PartLink& link : node.links)
-      flat_node_links.push_back(link.link);
-    for (const auto& link : fabric.links)
-      flat_fabric_links.push_back(link.link);
-    flat_fabric_base = fabric_base();
-  }
+  std::uint32_t most_node_links = 0;  // of a pool's node: the others have numbers without a link
+  void index();
 
-  std::uint32_t links_per_node() const { return static_cast<std::uint32_t>(node.links.size()); }
+  std::size_t pool_index(int node) const {
+    std::size_t index = 0;
+    while (index + 1 < pools.size() && node >= pools[index + 1].first_node)
+      ++index;
+    return index;
+  }
+  const Pool& pool_of(int node) const { return pools[pool_index(node)]; }
+  const Pool& view(std::size_t pool) const { return pool < pools.size() ? pools[pool] : joint; }
+
+  std::uint32_t links_per_node() const { return most_node_links; }
   std::uint32_t fabric_base() const { return static_cast<std::uint32_t>(nodes) * links_per_node(); }
   const NodeRoutes& routes_in(int n) const {
-    if (routes_of_node.empty()) return routes;
     const auto found = routes_of_node.find(n);
-    return found == routes_of_node.end() ? routes : found->second;
+    return found == routes_of_node.end() ? pool_of(n).routes : found->second;
   }
 };
 
@@ -64,7 +81,13 @@ struct ClusterFiles {
     return load_device(path);
   };
   std::function<ImportedNode(const std::string& path, const ImportDefaults&)> node = import_node;
+  std::function<Document(const std::string& path)> cluster = [](const std::string& path) {
+    return Document::load(path);
+  };
 };
+
+// What a group across pools goes by: the weaker figure of each pair, and no measured curves.
+Cluster::Data::Pool joint_pool(std::span<const Cluster::Data::Pool> pools);
 
 // Reads a cluster file (format: topologies/README.md). Throws InputError.
 Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,

@@ -62,7 +62,8 @@ std::vector<LinkId> fabric_links(const Cluster& cluster, std::string_view place)
 
 // Whether a place within a node ("nic 1", "gpu 2 nvlink", "gpu 2 -> nvswitch", "") means this link.
 bool means(const Cluster& cluster, LinkId id, const PartLink& link, std::string_view place) {
-  const NodeTemplate& node = cluster.data().node;
+  const Cluster::Data& data = cluster.data();
+  const NodeTemplate& node = data.pool_of(static_cast<int>(id.value / data.links_per_node())).node;
   if (place.empty()) return link.link.kind == LinkKind::nic;
   if (place.find("->") != std::string_view::npos) {
     const std::string name = cluster.link_name(id);
@@ -88,19 +89,20 @@ std::vector<LinkId> node_links(const Cluster& cluster, std::string_view where,
     throw std::invalid_argument(fmt::format("\"{}\": nodes are 0 to {}", where, data.nodes - 1));
   std::vector<LinkId> found;
   const std::uint32_t base = static_cast<std::uint32_t>(*node) * data.links_per_node();
-  for (std::uint32_t k = 0; k < data.links_per_node(); ++k)
-    if (means(cluster, LinkId{base + k}, data.node.links[k], place))
-      found.push_back(LinkId{base + k});
+  const NodeTemplate& parts = data.pool_of(*node).node;
+  const auto links = static_cast<std::uint32_t>(parts.links.size());
+  for (std::uint32_t k = 0; k < links; ++k)
+    if (means(cluster, LinkId{base + k}, parts.links[k], place)) found.push_back(LinkId{base + k});
   if (found.empty()) {
     std::string names;
-    for (std::uint32_t k = 0; k < data.links_per_node(); ++k)
+    for (std::uint32_t k = 0; k < links; ++k)
       names += (k > 0 ? ", " : "") + cluster.link_name(LinkId{base + k}).substr(5);
     if (names.size() > 400) names = names.substr(0, names.rfind(',', 400)) + ", ...";
     throw std::invalid_argument(
         fmt::format("\"{}\" names no link; use \"node {} nic N\" (0 to {}), \"node {} gpu N "
                     "nvlink\" or \"... pcie\" (0 to {}), or one of: {}",
-                    where, *node, static_cast<int>(data.node.nics.size()) - 1, *node,
-                    data.node.gpus.size() - 1, names));
+                    where, *node, static_cast<int>(parts.nics.size()) - 1, *node,
+                    parts.gpus.size() - 1, names));
   }
   return found;
 }
@@ -137,9 +139,9 @@ void Cluster::degrade(LinkId id, double factor) {
   }
   const auto node = static_cast<int>(id.value / data_->links_per_node());
   std::vector<bool>& dead = data_->dead_in_node[node];
-  dead.resize(data_->links_per_node());
+  dead.resize(data_->pool_of(node).node.links.size());
   dead[id.value % data_->links_per_node()] = true;
-  data_->routes_of_node.insert_or_assign(node, node_routes(data_->node, dead));
+  data_->routes_of_node.insert_or_assign(node, node_routes(data_->pool_of(node).node, dead));
 }
 
 }  // namespace sim

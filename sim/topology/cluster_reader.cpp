@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/base/input_error.hpp"
@@ -11,11 +13,33 @@
 #include "sim/config/reader.hpp"
 #include "sim/topology/cluster_data.hpp"
 #include "sim/topology/device_of_gpu.hpp"
-#include "sim/topology/fabric_builders.hpp"
+#include "sim/topology/fabric_reader.hpp"
 #include "sim/topology/node_builders.hpp"
+#include "sim/topology/node_list.hpp"
+#include "sim/topology/pools.hpp"
 
 namespace sim {
 namespace {
+
+// The names of all nodes, one for each of `nodes`; those beyond a smaller number that is asked for
+// stay unused.
+std::vector<std::string> read_node_names(const ObjectReader& top, int nodes) {
+  if (!top.has("node_names")) return {};
+  std::vector<std::string> names;
+  try {
+    names = expand_node_list(top.text("node_names"));
+  } catch (const std::invalid_argument& error) {
+    top.problem("node_names", error.what());
+    return {};
+  }
+  const std::set<std::string_view> different(names.begin(), names.end());
+  if (names.size() != static_cast<std::size_t>(nodes) || different.size() != names.size())
+    top.problem("node_names",
+                fmt::format("{} names, {} of them different; allowed: one of its own for each of "
+                            "the {} nodes",
+                            names.size(), different.size(), nodes));
+  return names;
+}
 
 NetworkTraits read_network(const ObjectReader& reader) {
   NetworkTraits traits;
@@ -53,95 +77,6 @@ HostTraits read_host(const ObjectReader& reader) {
   }
   traits.source = reader.text("source");
   return traits;
-}
-
-void read_clos(const ObjectReader& reader, FabricSpec& spec, int nics) {
-  spec.levels = as_int(reader.integer_or("levels", 2, {.min = 2, .max = 3}));
-  spec.oversubscription = reader.real_or("oversubscription", 1, {.min = 1, .max = 1000});
-  const int per_leaf_node = spec.kind == FabricKind::rail_optimised ? 1 : std::max(1, nics);
-  const int radix = as_int(reader.integer_or("radix", 0, {.min = 2, .max = 4096}));
-  if (radix > 0) {
-    // Ports down : ports up = over-subscription : 1.
-    const double down = radix * spec.oversubscription / (1 + spec.oversubscription);
-    spec.nodes_per_switch = static_cast<int>(down) / per_leaf_node;
-    if (spec.nodes_per_switch < 1)
-      reader.problem("radix", fmt::format("a switch of {} ports has {} for nodes, fewer than the "
-                                          "{} NICs of one",
-                                          radix, static_cast<int>(down), per_leaf_node));
-  }
-  if (radix == 0 || reader.has("nodes_per_leaf"))
-    spec.nodes_per_switch = as_int(reader.integer("nodes_per_leaf", {.min = 1, .max = most_nodes}));
-  if (spec.levels == 3) {
-    spec.leaves_per_pod =
-        as_int(reader.integer_or("leaves_per_pod", radix / 2, {.min = 1, .max = most_nodes}));
-    if (spec.leaves_per_pod < 1)
-      reader.problem("a fabric of 3 levels needs leaves_per_pod or radix");
-    spec.pod_oversubscription = reader.real_or("pod_oversubscription", 1, {.min = 1, .max = 1000});
-  }
-  spec.every_switch = reader.boolean_or("every_switch", spec.routing == Routing::hash);
-  spec.separate_rails = reader.boolean_or("separate_rails", false);
-  if (spec.separate_rails && spec.kind != FabricKind::rail_optimised)
-    reader.problem("separate_rails", "separate_rails goes with kind: rail_optimised");
-  if (spec.routing == Routing::hash && !spec.every_switch)
-    reader.problem("every_switch", "routing by hash picks one spine, so every_switch must be true");
-}
-
-void read_dragonfly(const ObjectReader& reader, FabricSpec& spec) {
-  spec.groups = as_int(reader.integer("groups", {.min = 1, .max = 4096}));
-  spec.routers_per_group = as_int(reader.integer("routers_per_group", {.min = 1, .max = 256}));
-  spec.global_links = as_int(reader.integer("global_links_per_router", {.min = 1, .max = 256}));
-  spec.nodes_per_switch = as_int(reader.integer("nodes_per_router", {.min = 1, .max = 1024}));
-  spec.global_link = reader.bandwidth_or("global_link", spec.link);
-  spec.global_latency = reader.duration_or("global_latency", Duration{});
-}
-
-void read_torus(const ObjectReader& reader, FabricSpec& spec) {
-  const std::vector<ValueReader> dims = reader.list("dims");
-  if (dims.empty() || dims.size() > 3) {
-    reader.problem("dims", "dims has one to three sizes, for example [8, 8, 4]");
-    return;
-  }
-  for (std::size_t i = 0; i < dims.size(); ++i)
-    spec.dims[i] = as_int(dims[i].integer({.min = 1, .max = 64}));
-  spec.nodes_per_switch = as_int(reader.integer_or("nodes_per_router", 1, {.min = 1, .max = 1024}));
-}
-
-void read_sites(const ObjectReader& reader, FabricSpec& spec) {
-  spec.sites = as_int(reader.integer("sites", {.min = 1, .max = 4096}));
-  spec.site_link = reader.bandwidth("bandwidth");
-  spec.site_latency = reader.duration("latency");
-}
-
-FabricSpec read_fabric(const ObjectReader& reader, std::span<const Link> nics) {
-  FabricSpec spec;
-  spec.where = reader.where("kind");
-  spec.kind = reader.word<FabricKind>("kind");
-  if (spec.kind == FabricKind::none) return spec;
-  spec.switch_latency = reader.duration("switch_latency");
-  const Bandwidth nic = nics.empty() ? Bandwidth{} : nics.front().capacity;
-  spec.link = nic;
-  switch (spec.kind) {
-    case FabricKind::none:
-    case FabricKind::flat:
-      return spec;
-    case FabricKind::sites:
-      read_sites(reader, spec);
-      return spec;
-    case FabricKind::fat_tree:
-    case FabricKind::rail_optimised:
-    case FabricKind::dragonfly:
-    case FabricKind::torus:
-      break;
-  }
-  spec.routing = reader.word_or<Routing>("routing", Routing::spread);
-  spec.link = reader.bandwidth_or("link", nic);
-  if (spec.kind == FabricKind::dragonfly)
-    read_dragonfly(reader, spec);
-  else if (spec.kind == FabricKind::torus)
-    read_torus(reader, spec);
-  else
-    read_clos(reader, spec, static_cast<int>(nics.size()));
-  return spec;
 }
 
 MeasuredCurve read_curve(const ObjectReader& reader) {
@@ -207,37 +142,52 @@ void take_nics(const std::vector<Link>& nics, NetworkTraits& network) {
       network.nic_rate = nic.capacity;
 }
 
+void refuse_too_many_links(const ObjectReader& top, const Cluster::Data& data) {
+  std::uint64_t links = data.fabric.links.size();
+  std::uint64_t most = 0;
+  for (const Cluster::Data::Pool& pool : data.pools)
+    most = std::max<std::uint64_t>(most, pool.node.links.size());
+  links += most * static_cast<unsigned>(data.nodes);
+  if (links >= std::uint64_t{1} << 32)
+    throw InputError(top.where("nodes"), fmt::format("{} links in all; fewer than {} are supported",
+                                                     links, std::uint64_t{1} << 32));
+}
+
 }  // namespace
 
 Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
                            const ClusterFiles& files) {
   const std::string& path = document.name();
   const ObjectReader top = document.root_object();
+  if (top.has("pools")) return read_pools(document, nodes, files);
   Cluster::Data data;
+  Cluster::Data::Pool& pool = data.pools.front();
   data.file = path;
   data.name = top.text("name");
   // Empty: a problem that finish() reports.
   const std::string device = top.text("device");
   if (!device.empty())
-    data.device = files.device(referenced_file(path, device, "topologies/devices"));
+    pool.device = files.device(referenced_file(path, device, "topologies/devices"));
   const int sharing = as_int(top.integer_or("ranks_per_gpu", 1, {.min = 1, .max = 50}));
-  if (!device.empty()) data.device = share_of_gpu(data.device, sharing);
+  if (!device.empty()) pool.device = share_of_gpu(pool.device, sharing);
   data.nodes = as_int(top.integer("nodes", {.min = 1, .max = most_nodes}));
+  data.node_names = read_node_names(top, data.nodes);
   if (nodes) data.nodes = *nodes;
   const NodeSpec spec = read_node(top.object("node"));
-  ImportedNode node = make_node(spec, path, data.device, files);
+  ImportedNode node = make_node(spec, path, pool.device, files);
   FabricSpec fabric = read_fabric(top.object("fabric"), node.nics);
   const Bandwidth node_limit = fabric.kind == FabricKind::flat ? top.object("fabric").bandwidth_or(
                                                                      "per_node_limit", Bandwidth{})
                                                                : Bandwidth{};
-  data.network = read_network(top.object("network"));
-  if (top.has("host")) data.host = read_host(top.object("host"));
+  pool.network = read_network(top.object("network"));
+  if (top.has("transport")) data.transport = read_transport(top.object("transport"));
+  if (top.has("host")) pool.host = read_host(top.object("host"));
   if (top.has("measured"))
     for (const ValueReader& curve : top.list("measured"))
-      data.measured.push_back(read_curve(curve.object()));
+      pool.measured.push_back(read_curve(curve.object()));
   for (const ValueReader& line : top.list("sources"))
     data.sources.push_back(line.text());
-  data.not_validated = top.text_or("not_validated", "");
+  pool.not_validated = top.text_or("not_validated", "");
   if (data.nodes > 1 && (fabric.kind == FabricKind::none || node.nics.empty()))
     top.problem("fabric", fmt::format("{} nodes need a fabric and NICs", data.nodes));
   if (fabric.kind != FabricKind::none && node.nics.empty())
@@ -247,19 +197,16 @@ Cluster::Data read_cluster(const Document& document, std::optional<int> nodes,
     throw InputError(top.where("nodes"),
                      fmt::format("nodes is {}; allowed: 1 to {}", *nodes, most_nodes));
 
-  data.node = std::move(node.node);
-  data.trays = node.trays;
-  take_nics(node.nics, data.network);
+  pool.name = data.name;
+  pool.nodes = data.nodes;
+  pool.node = std::move(node.node);
+  pool.trays = node.trays;
+  take_nics(node.nics, pool.network);
   take_notes(node, spec.file, data);
   data.fabric = build_fabric(fabric, data.nodes, node.nics);
-  attach_network(data.node, node.nics, node_limit, fabric.switch_latency);
-  const std::uint64_t links =
-      std::uint64_t{data.node.links.size()} * static_cast<unsigned>(data.nodes) +
-      data.fabric.links.size();
-  if (links >= std::uint64_t{1} << 32)
-    throw InputError(top.where("nodes"), fmt::format("{} links in all; fewer than {} are supported",
-                                                     links, std::uint64_t{1} << 32));
-  data.routes = node_routes(data.node, {});
+  attach_network(pool.node, node.nics, node_limit, fabric.switch_latency);
+  refuse_too_many_links(top, data);
+  pool.routes = node_routes(pool.node, {});
   return data;
 }
 

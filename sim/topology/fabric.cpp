@@ -122,7 +122,22 @@ bool Fabric::tree_path(std::uint32_t from, std::uint32_t to, std::vector<Hop>& h
 bool Fabric::path(std::uint32_t from, std::uint32_t to, std::uint64_t flow,
                   std::vector<Hop>& hops) const {
   if (from == to) return true;
-  return is_tree() ? tree_path(from, to, hops) : searched_path(from, to, flow, hops);
+  if (is_tree()) return tree_path(from, to, hops);
+  return routing == Routing::hash && hash_flows > 1 ? paths_of_flows(from, to, flow, hops)
+                                                    : searched_path(from, to, flow, hops);
+}
+
+bool Fabric::paths_of_flows(std::uint32_t from, std::uint32_t to, std::uint64_t flow,
+                            std::vector<Hop>& hops) const {
+  const auto flows = static_cast<std::uint32_t>(hash_flows);
+  for (std::uint32_t i = 0; i < flows; ++i) {
+    const std::size_t first = hops.size();
+    if (!searched_path(from, to, hash_combine(flow, i), hops)) return false;
+    const std::uint32_t share = whole_share / flows + (i < whole_share % flows ? 1 : 0);
+    for (std::size_t h = first; h < hops.size(); ++h)
+      hops[h].share = share;
+  }
+  return true;
 }
 
 bool Fabric::searched_path(std::uint32_t from, std::uint32_t to, std::uint64_t flow,
@@ -148,7 +163,8 @@ bool Fabric::searched_path(std::uint32_t from, std::uint32_t to, std::uint64_t f
   if (distances->second[from] == PathGraph::unreachable) return false;
   const std::vector<ArcShare> arcs =
       routing == Routing::hash
-          ? search_->graph->one_path(from, to, distances->second, alive_, mix64(key))
+          ? search_->graph->one_path(from, to, distances->second, alive_,
+                                     hash_seed == 0 ? mix64(key) : hash_combine(hash_seed, key))
           : search_->graph->spread(from, to, distances->second, alive_);
   if (search_->paths.size() >= kept_paths) search_->paths.clear();
   std::vector<Hop>& kept = search_->paths[key];

@@ -38,6 +38,8 @@ constexpr auto words_of(Routing) {
   return std::array{Word{Routing::spread, "spread"}, Word{Routing::hash, "hash"}};
 }
 
+inline constexpr int most_hash_flows = 128;  // of hash routing, between two GPUs
+
 struct FabricLink {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -58,6 +60,10 @@ class Fabric {
  public:
   FabricKind kind = FabricKind::none;
   Routing routing = Routing::spread;
+  // Of hash routing: another seed is another hash function; between two GPUs so many flows share
+  // the traffic evenly, each hashed by itself.
+  std::uint64_t hash_seed = 0;
+  int hash_flows = 1;
   std::uint32_t switches = 0;
   std::vector<Tier> tiers;
   std::vector<FabricLink> links;
@@ -90,7 +96,7 @@ class Fabric {
   std::string link_name(std::uint32_t index) const;  // "leaf 7 -> spine 0 (x8)"
 
   // Appends the path as hops whose link is an index in `links`. `flow` picks the path of hash
-  // routing. False if there is no path.
+  // routing; its hash_flows may recur to a link. False if there is no path.
   bool path(std::uint32_t from, std::uint32_t to, std::uint64_t flow, std::vector<Hop>& hops) const;
   // The same by search, whatever the fabric is: the oracle of the tests.
   bool searched_path(std::uint32_t from, std::uint32_t to, std::uint64_t flow,
@@ -103,6 +109,8 @@ class Fabric {
  private:
   struct Search;  // the graph and what has been found in it
   bool tree_path(std::uint32_t from, std::uint32_t to, std::vector<Hop>& hops) const;
+  bool paths_of_flows(std::uint32_t from, std::uint32_t to, std::uint64_t flow,
+                      std::vector<Hop>& hops) const;
 
   std::vector<bool> alive_;
   std::uint32_t dead_ = 0;

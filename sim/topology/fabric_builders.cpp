@@ -230,6 +230,8 @@ Fabric build_fabric(const FabricSpec& spec, int nodes, std::span<const Link> nic
   Fabric fabric;
   fabric.kind = spec.kind;
   fabric.routing = spec.routing;
+  fabric.hash_seed = spec.hash_seed;
+  fabric.hash_flows = spec.hash_flows;
   fabric.switch_latency = spec.switch_latency;
   fabric.nodes_per_switch = spec.nodes_per_switch;
   fabric.rail_of_nic.assign(nics.size(), 0);

@@ -13,6 +13,8 @@ namespace sim {
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   Routing routing = Routing::spread;
+  std::uint64_t hash_seed = 0;  // of routing by hash, as hash_flows
+  int hash_flows = 1;
   bool every_switch = false;    // spines one by one instead of bundled
   bool separate_rails = false;  // each has spines of its own: no path from one to another
   int levels = 2;

@@ -72,12 +72,14 @@ class Builder {
         switch_tier_[s] = part;
     }
     // The port of a node to the network is a cable to a switch of the first tier.
-    const auto nodes = static_cast<std::uint32_t>(data_.nodes);
-    for (const Part& part : data_.node.parts)
-      part_tier_.push_back(
-          part.kind == PartKind::network && !data_.fabric.tiers.empty()
-              ? 0
-              : add_part(std::string{word(part.kind)}, level_of(part.kind), nodes));
+    for (const Cluster::Data::Pool& pool : data_.pools) {
+      std::vector<std::uint32_t>& tiers = part_tier_.emplace_back();
+      for (const Part& part : pool.node.parts)
+        tiers.push_back(part.kind == PartKind::network && !data_.fabric.tiers.empty()
+                            ? 0
+                            : add_part(std::string{word(part.kind)}, level_of(part.kind),
+                                       static_cast<std::uint32_t>(pool.nodes)));
+    }
   }
 
   LinkTier& tier_of(std::uint32_t from, std::uint32_t to, LinkKind kind) {
@@ -96,12 +98,14 @@ class Builder {
 
   void add_node_links() {
     const auto per_node = data_.links_per_node();
-    for (std::uint32_t node = 0; node < static_cast<std::uint32_t>(data_.nodes); ++node)
-      for (std::uint32_t k = 0; k < per_node; ++k) {
-        const PartLink& link = data_.node.links[k];
-        add(tier_of(part_tier_[link.from], part_tier_[link.to], link.link.kind),
-            LinkId{node * per_node + k}, link.bundled);
-      }
+    for (std::uint32_t node = 0; node < static_cast<std::uint32_t>(data_.nodes); ++node) {
+      const std::size_t pool = data_.pool_index(static_cast<int>(node));
+      const std::vector<PartLink>& links = data_.pools[pool].node.links;
+      const std::vector<std::uint32_t>& tiers = part_tier_[pool];
+      for (std::uint32_t k = 0; k < links.size(); ++k)
+        add(tier_of(tiers[links[k].from], tiers[links[k].to], links[k].link.kind),
+            LinkId{node * per_node + k}, links[k].bundled);
+    }
   }
 
   void add_fabric_links() {
@@ -115,8 +119,8 @@ class Builder {
   const Cluster& cluster_;
   const Cluster::Data& data_;
   TopologyGraph graph_;
-  std::vector<std::uint32_t> part_tier_;    // of each part of a node
-  std::vector<std::uint32_t> switch_tier_;  // of each switch
+  std::vector<std::vector<std::uint32_t>> part_tier_;  // of each part of a node, by pool
+  std::vector<std::uint32_t> switch_tier_;             // of each switch
   std::map<std::tuple<std::uint32_t, std::uint32_t, LinkKind>, std::size_t> known_;
 };
 

@@ -48,6 +48,8 @@ std::vector<std::string> categories_of(const JobTraits& traits) {
   if (traits.narrow_row_scales)
     found.emplace_back("scales of rows on less than 4,096 features of a rank");
   if (traits.expert_adapters) found.emplace_back("adapters of experts");
+  if (traits.mixed_nodes) found.emplace_back("nodes of several kinds");
+  if (traits.uneven_replicas) found.emplace_back("replicas with more micro-batches than others");
   if (traits.messages_ahead) found.emplace_back("overlap of messages under 1F1B or GPipe");
   for (const std::string& setting : traits.unmodelled)
     found.push_back(fmt::format("setting {}", setting));

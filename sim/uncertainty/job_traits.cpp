@@ -38,6 +38,8 @@ JobTraits traits_of(const Model& model, FrameworkName framework, const Layout& l
           .zero_3 = layout.zero_stage >= 3 && layout.replicas() > 1,
           .lengths = layout.has_lengths(),
           .expert_adapters = layout.expert_adapters != ExpertAdapters::none,
+          .mixed_nodes = cluster.pools() > 1,
+          .uneven_replicas = !layout.replica_batches.empty(),
           .messages_ahead =
               layout.pipeline_parallel > 1 && layout.overlap_pipeline &&
               (layout.schedule == Schedule::one_f_one_b || layout.schedule == Schedule::gpipe),

@@ -27,6 +27,8 @@ struct JobTraits {
   bool zero_3 = false;           // parameters sharded over the replicas
   bool lengths = false;          // sequences of unequal length, replicas that wait for each other
   bool expert_adapters = false;  // low-rank adapters of routed experts
+  bool mixed_nodes = false;      // of several pools
+  bool uneven_replicas = false;  // in their micro-batches
   bool messages_ahead = false;   // messages overlap under 1F1B or GPipe, which no framework does
   // Torchao's scales of rows on narrower products than any measured run has. PyTorch's kernel for
   // them takes 1.0 to 2 times as long as cuBLAS's with scales of tensors, by shape (PyTorch issue

@@ -12,10 +12,23 @@ namespace {
 
 using fuzz::require;
 
+// What every pool of a fuzzed file is of.
+constexpr std::string_view pool_file = R"(
+name: pool
+device: any
+nodes: 1
+node: {kind: pcie, gpus: 1, pcie: {generation: 4, switches: 0, latency: 1 us},
+       sockets: {count: 1, bandwidth: 20 GB/s}, nics: {count: 1, bandwidth: 100 Gbps, latency: 1 us}}
+fabric: {kind: flat, switch_latency: 1 us}
+network: {cpu_vendor: amd, overhead: 1 us}
+sources: []
+)";
+
 void check(const sim::Cluster::Data& data) {
   const std::uint64_t links = std::uint64_t{data.fabric_base()} + data.fabric.links.size();
-  require(!data.node.gpus.empty() && links < (std::uint64_t{1} << 32));
-  if (data.nodes < 2 || data.node.nics.empty()) return;
+  const sim::NodeTemplate& node = data.pools.front().node;
+  require(!node.gpus.empty() && links < (std::uint64_t{1} << 32));
+  if (data.nodes < 2 || node.nics.empty()) return;
   const std::uint32_t from = data.fabric.switch_of(0, 0);
   const std::uint32_t to = data.fabric.switch_of(data.nodes - 1, 0);
   require(from < data.fabric.switches && to < data.fabric.switches);
@@ -33,7 +46,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       .device = [](const std::string&) { return sim::Device{}; },
       .node = [](const std::string& path, const sim::ImportDefaults&) -> sim::ImportedNode {
         throw sim::InputError({path, 0, 0}, "not read by the fuzzer");
-      }};
+      },
+      .cluster =
+          [&](const std::string& path) { return sim::Document::parse_yaml(pool_file, path); }};
   try {
     check(sim::read_cluster(sim::Document::parse_yaml(text, "fuzzed.yaml"), std::nullopt, files));
   } catch (const sim::InputError& error) {

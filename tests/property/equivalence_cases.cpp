@@ -71,6 +71,15 @@ void add_data_parallel(std::vector<EquivalenceCase>& to) {
   to.push_back({"dp 4, nothing overlapped", {}, changed(with({.data = 4}), [](auto& l) {
                   l.overlap_gradients = l.overlap_parameters = false;
                 })});
+  to.push_back({"dp 3 with 5, 2 and 1 micro-batches", {}, changed(with({.data = 3}), [](auto& l) {
+                  l.replica_batches = {5, 2, 1};
+                })});
+  to.push_back({"ZeRO-1 tp 2 pp 2 dp 2 with 5 and 3 micro-batches",
+                {.llama = true},
+                changed(with({.tensor = 2, .pipeline = 2, .data = 2}), [](auto& l) {
+                  l.replica_batches = {5, 3};
+                  l.zero_stage = 1;
+                })});
   for (int zero = 1; zero <= 3; ++zero) {
     to.push_back({fmt::format("ZeRO-{} dp 4", zero),
                   {.tied = zero != 2},

@@ -22,6 +22,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& own_values()
       {"layout.packed_length", {"0", "3", "64"}},
       {"layout.placement", {"[dp, tp, cp, pp]", "[tp, pp, cp, dp]"}},
       {"layout.layers_per_chunk", {"{first: 1, last: 1}", "even"}},
+      {"layout.replica_batches", {"[1, 3]", "[5, 3]", "[2, 1, 1, 4]", "even"}},
       {"layout.packing.lengths", {"none", "lognormal"}},
       {"layout.packing.mean", {"0", "32"}},
       {"layout.packing.multiple", {"0", "8"}},

@@ -84,11 +84,12 @@ void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
 
 std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
                                          std::uint64_t seed, std::int64_t step, int data_rank) {
-  const std::int64_t samples = layout.micro_batches() * layout.micro_batch;
+  const std::int64_t samples = layout.batches_of(data_rank) * layout.micro_batch;
+  const std::int64_t before = layout.batches_before(data_rank) * layout.micro_batch;
   const std::int64_t width = layout.sequence_length + 1;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples * width));
   for (std::int64_t i = 0; i < samples; ++i)
-    from.sample(seed, step, data_rank * samples + i, tokens.data() + i * width);
+    from.sample(seed, step, before + i, tokens.data() + i * width);
   return tokens;
 }
 

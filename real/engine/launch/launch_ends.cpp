@@ -97,7 +97,9 @@ Launch KernelLaunches::loss_backward(const BoundOp& op) {
       .parts = static_cast<double>(rows),
       .loss = parts_.memory.loss};
   const kernels::LossShape shape = shapes_.loss(op);
-  const auto micro_batches = static_cast<double>(shapes_.layout().micro_batches());
+  const sim::Layout& layout = shapes_.layout();
+  const double micro_batches =
+      static_cast<double>(layout.step_batches()) / layout.data_parallel;  // of a replica, mean
   const double scale = 1.0 / (micro_batches * static_cast<double>(rows));
   const kernels::LossGradient gradient{.saved = reinterpret_cast<const float*>(at(op, Role::saved)),
                                        .exponential_sum = sums,

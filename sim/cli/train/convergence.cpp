@@ -17,6 +17,7 @@ struct ConvergenceRequest {
   std::string suite;
   std::string record;
   bool theory = false;
+  real::DroppingNetwork network{.dropped = real::DroppedMessages::lost};
   OutputFormat output = OutputFormat::table;
 };
 
@@ -48,8 +49,8 @@ ExitCode train_suite(const ConvergenceRequest& request) {
   const ConvergenceSuite suite =
       load_convergence_suite(find_data_file("validation/convergence", request.suite));
   if (!request.record.empty()) make_folder(request.record);
-  const ConvergenceResult result =
-      real::run_convergence(suite, {.control = stop_on_signals(true), .note = print_note});
+  const ConvergenceResult result = real::run_convergence(
+      suite, {.control = stop_on_signals(true), .network = request.network, .note = print_note});
   print_result(in_format(request.output, result, convergence_table, convergence_json,
                          convergence_csv, convergence_markdown));
   if (!request.record.empty()) record(request.record, result);
@@ -80,6 +81,11 @@ Command convergence_command() {
                       {.name = "--theory",
                        .into = &request->theory,
                        .help = "what is proved of such schemes, instead of training"},
+                      {.name = "--drop-rate",
+                       .into = &request->network.rate,
+                       .form = "SHARE",
+                       .help = "of what ranks give to averages that gets lost, by the seed (0)",
+                       .check = NumberFrom{0, 0.9}},
                       output_option(request->output)},
           .footer =
               "It trains on the CPU cores of this machine; CSV has the losses of every step.\n"

@@ -268,10 +268,10 @@ void read_overlap(const Layered& section, const Execution& runs, PresetFiller& f
                     "allowed there: false, and tensor_products for AsyncTP");
 }
 
-std::vector<int> read_list(const ObjectReader& holder, std::string_view key) {
+std::vector<int> read_list(const ObjectReader& holder, std::string_view key, int most) {
   std::vector<int> counts;
   for (const ValueReader& entry : holder.list(key))
-    counts.push_back(static_cast<int>(entry.integer({0, layout_limits::layers})));
+    counts.push_back(static_cast<int>(entry.integer({0, most})));
   if (counts.empty()) holder.problem(key, "is an empty list");
   return counts;
 }
@@ -288,7 +288,7 @@ void read_split(const Layered& section, LayoutText& text) {
     if (!holder || (key == stage) != by_stage) continue;
     const ValueReader value = holder->at(key);
     if (value.is_list()) {
-      (key == chunk ? text.chunks : text.stages) = read_list(*holder, key);
+      (key == chunk ? text.chunks : text.stages) = read_list(*holder, key, layout_limits::layers);
     } else if (value.is_object() && key == chunk) {
       const ObjectReader ends = value.object();
       text.first = static_cast<int>(ends.integer("first", {0, layout_limits::layers}));
@@ -300,6 +300,17 @@ void read_split(const Layered& section, LayoutText& text) {
                                : "is 'even' or a list with the layers of each pipeline stage");
     }
   }
+}
+
+void read_replica_batches(const Layered& section, Layout& layout) {
+  constexpr std::string_view key = "replica_batches";
+  const ObjectReader* holder = section.holder(key);
+  if (holder == nullptr) return;
+  const ValueReader value = holder->at(key);
+  if (value.is_list())
+    layout.replica_batches = read_list(*holder, key, 1'000'000);
+  else if (value.peek_text() != "even")
+    holder->problem(key, "is 'even' or a list with the micro-batches of each replica");
 }
 
 // {first: a, last: b}: the chunks between hold equal numbers.
@@ -376,6 +387,7 @@ LayoutText read_layout(const Layered& section, const Execution& runs, const Pres
   read_overlap(section, runs, filler, text);
   read_mappings(section, filler, text);
   read_split(section, text);
+  read_replica_batches(section, text.layout);
   filler.tell(text.followed);
   return text;
 }

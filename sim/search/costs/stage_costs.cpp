@@ -160,6 +160,7 @@ Layout begin_of(Layout layout) {
   const std::int64_t some =
       std::min<std::int64_t>(layout.run_batches(), std::int64_t{3} * layout.pipeline_parallel);
   layout.pipeline_runs = 1;
+  layout.replica_batches.clear();
   layout.global_batch = some * layout.micro_batch * layout.data_parallel;
   return layout;
 }

@@ -35,6 +35,7 @@ bool is_no_knob(const std::string& path) {
                                           ".sources",
                                           ".device",
                                           ".measured",
+                                          ".pools",
                                           ".measured_kernels",
                                           ".node.nvlink.pairs",
                                           ".node.pcie.layout",

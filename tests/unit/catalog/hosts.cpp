@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 const std::string root = test::source_dir();
 
 const std::string machine = "cluster: {path: " + root + "/topologies/dgx-h100.yaml, nodes: 8}\n";
+const std::string drawn_machine =
+    "cluster: {path: " + root +
+    "/topologies/dgx-h100.yaml, nodes: 8, allocation: {kind: fragmented, occupancy: 0.5}}\n";
 const std::string mixtral = "model: " + root + "/models/mixtral-8x7b.yaml\n";
 const std::string dense = "model: " + root + "/models/gpt2.yaml\n";
 const std::string batch = "  sequence_length: 1024\n  global_batch: 64\n";
@@ -166,6 +169,7 @@ const std::string nvswitch =
     rest_of_node;
 const std::string network =
     "network: {cpu_vendor: intel, overhead: 1 us, tuner: {ll: 0 B}}\n"
+    "transport: {loss: 0}\n"
     "host: {source: s, nvme: {read: 1 GB/s, write: 1 GB/s}}\n"
     "sources: [s]\n";
 
@@ -202,6 +206,7 @@ std::vector<Host> hosts() {
       "restart: {}";
   std::vector<Host> hosts{
       scenario_host("dense", dense + machine + layout + "  overlap: {}\n"),
+      scenario_host("drawn nodes", dense + drawn_machine + layout),
       scenario_host("selected gradients",
                     dense + machine + layout + "  compression: {gradients: top_k}\n"),
       scenario_host("factors",
@@ -248,7 +253,7 @@ std::vector<Host> hosts() {
       scenario_host("strategies", dense + machine + layout +
                                       "budget: {tokens: 1e9, spares: {nodes: 1}, elastic: {nodes: "
                                       "1}, memory_checkpoint: {place: peer}, corruption: {gpu: 1 "
-                                      "y}}\n"),
+                                      "y}, flaps: {nic: 1 y}}\n"),
       scenario_host(
           "checks within steps",
           dense + machine + layout + "budget: {tokens: 1e9, corruption: {gpu: 1 y, share: 0.1}}\n"),

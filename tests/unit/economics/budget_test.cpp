@@ -373,3 +373,28 @@ TEST_CASE("what would help is what a run under it forecasts", "[economics]") {
   }
   CHECK(found);
 }
+
+TEST_CASE("a link flap stalls the job, or ends it where it outlasts all retries", "[economics]") {
+  const std::string work = "  tokens: 1e12\n  runs: 100\n  failures: {gpu: 500 h}\n";
+  const RunModel calm = answer(work).forecast.rented.model;
+  CHECK(calm.flap_stalls == 0);
+  // Eight NICs, a flap every three hours; a retry every 4.295 s, the last after 30 s.
+  const std::string flaps = work + "  flaps: {nic: 24 h, outage: 5 s}\n";
+  const RunModel run = answer(flaps).forecast.rented.model;
+  const double down = std::exp(-4.294967296 / 5);
+  const double fails = std::pow(down, 7);
+  const double mean = 4.294967296 / (1 - down);  // of all, if retries did not end
+  CHECK(run.flap_stalls < mean / (3 * 3600));
+  CHECK(run.flap_stalls > 0.9 * mean / (3 * 3600));
+  const double more = 1 / run.failures.every.count() - 1 / calm.failures.every.count();
+  CHECK_THAT(more, WithinRel(fails / (3 * 3600), 1e-9));
+  // They take no node away.
+  CHECK_THAT((1 - run.software) / run.failures.every.count(),
+             WithinRel((1 - calm.software) / calm.failures.every.count(), 1e-9));
+  const RunModel patient =
+      answer(flaps, {"cluster.change.transport.timeout=60 s"}).forecast.rented.model;
+  CHECK(patient.flap_stalls > run.flap_stalls);
+  CHECK(patient.failures.every > run.failures.every);
+  CHECK(problems("  tokens: 1e9\n  flaps: {outage: 5 s}\n") ==
+        Lines{"6:19: flaps.outage goes with flaps.nic"});
+}

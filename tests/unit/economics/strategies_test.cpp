@@ -190,3 +190,15 @@ TEST_CASE("a run whose memory survives and that still never ends is infinite", "
   run.software_restart = 1e4 * hour;
   CHECK(std::isinf(sim::expected_wall_time(run).count()));
 }
+
+TEST_CASE("stalls by link flaps slow the work down, and no more", "[economics]") {
+  RunModel run = two_tiers();
+  run.flap_stalls = 0.05;
+  check_closed_form(run);
+  RunModel calm = two_tiers();
+  calm.failures = {};
+  RunModel flapping = calm;
+  flapping.flap_stalls = 0.05;
+  CHECK_THAT(sim::expected_wall_time(flapping) / sim::expected_wall_time(calm),
+             WithinAbs(1.05, 0.002));  // checkpoints take no longer
+}

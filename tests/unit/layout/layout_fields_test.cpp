@@ -66,7 +66,7 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, dispatch8, choice, capacity,
                pad, load, load_cv, load_seed, virtual_stages, placement, sequence, batch, micro,
-               packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, sp, zero, group, prefetch,
+               packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, batches, sp, zero, group, prefetch,
                reshard, recompute, every, first_layers, modules, tiles, attention, exchange,
                compute, activation, gradient, reduce, master, optimizer, moment, second_moment,
                states, master_format, eight_bit, b1, b2, q1, q2, l1, l2, l3, l4, l5, l6, l7, l8, l9,
@@ -81,6 +81,7 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&k1 == &layout.packing_lengths);
   CHECK(&k6 == &layout.packing_seed);
   CHECK(&runs == &layout.pipeline_runs);
+  CHECK(&batches == &layout.replica_batches);
   CHECK(&tiles == &layout.mlp_tiles);
   CHECK(&states == &layout.state_format);
   CHECK(&l9 == &layout.trains_head);
@@ -92,11 +93,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&buckets == &layout.buckets);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 111);
+  CHECK(layout_fields().size() == 112);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 111);
+  CHECK(keys.size() == 112);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

@@ -121,8 +121,8 @@ TEST_CASE("the drawing of a node has every part and each link once", "[topology]
   std::size_t lines = 0;
   for (std::size_t at = text.find(" -- "); at != std::string::npos; at = text.find(" -- ", at + 1))
     ++lines;
-  CHECK(lines == cluster.data().node.links.size() / 2);
-  for (const Part& part : cluster.data().node.parts)
+  CHECK(lines == cluster.data().pools.front().node.links.size() / 2);
+  for (const Part& part : cluster.data().pools.front().node.parts)
     CHECK(text.find('"' + part.name + '"') != std::string::npos);
 }
 

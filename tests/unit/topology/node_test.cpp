@@ -63,7 +63,7 @@ TEST_CASE("the hybrid cube mesh: six links on each GPU, at most one GPU between 
   text.node = hybrid_cube_mesh;
   const Cluster cluster = text.load();
   std::vector<int> links(8);
-  for (const PartLink& link : cluster.data().node.links)
+  for (const PartLink& link : cluster.data().pools.front().node.links)
     if (link.link.kind == LinkKind::nvlink) links[link.from] += link.bundled;
   CHECK(links == std::vector<int>(8, 6));
   for (int a = 0; a < 8; ++a)
@@ -156,7 +156,7 @@ TEST_CASE("an NVL72 rack is one node of 72 GPUs, each with the NICs of its tray"
   CHECK(cluster.gpus_per_node() == 72);
   CHECK(cluster.network().nics_per_node == 72);
   CHECK(cluster.route(GpuId{0}, GpuId{71}).kind == PathKind::nvlink);
-  CHECK(cluster.data().routes.near[41] == std::vector<int>{40, 41});
+  CHECK(cluster.data().pools.front().routes.near[41] == std::vector<int>{40, 41});
 }
 
 TEST_CASE("a limit for the whole node is one link that all its NICs share", "[topology]") {

@@ -22,7 +22,7 @@ Cluster with(const std::string& xgmi) {
 TEST_CASE("in a mesh of xGMI every pair has a link of its own", "[topology]") {
   const Cluster cluster = with("{rate: 64 GB/s, usable: 48 GB/s, latency: 800 ns}");
   std::vector<int> links(4);
-  for (const PartLink& link : cluster.data().node.links)
+  for (const PartLink& link : cluster.data().pools.front().node.links)
     if (link.link.kind == LinkKind::xgmi) links[link.from] += link.bundled;
   CHECK(links == std::vector<int>(4, 3));
   for (int a = 0; a < 4; ++a)

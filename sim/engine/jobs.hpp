@@ -1,0 +1,36 @@
+// Several jobs at once on one fabric: each has nodes of its own, and all share the links between
+// switches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/base/control.hpp"
+#include "sim/engine/simulate.hpp"
+
+namespace sim {
+
+// `cluster` has the job's nodes alone, on the fabric of all.
+struct Job {
+  const Plan* plan = nullptr;
+  const Cluster* cluster = nullptr;
+  const SimulationOptions* options = nullptr;
+};
+
+// JobStart says when a job begins, and how many steps it takes.
+struct JobStart {
+  Duration delay{};
+  int steps = 1;
+};
+
+// The ends of all steps of a job, as one of its ranks sees them.
+using StepEnds = std::vector<TimePoint>;
+
+// simulate_jobs() runs the jobs beside each other, each with its starts' number of steps. Ranks
+// that behave identically are simulated once, as simulate() does. REQUIRES: fluid collectives; the
+// clusters are of one file, with disjoint nodes. Throws as simulate() does.
+std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const JobStart> starts,
+                                    const Control& control = {});
+
+}  // namespace sim
