@@ -125,6 +125,7 @@ TEST_CASE("A mistake of a plan is told at its field, with what is allowed", "[pl
       {{{"clusters", "dgx-h100=2 USD,aws-p5en=2 EUR"}}, PlanField::clusters, "one currency"},
       {{{"clusters", "dgx-h100=2 USD,aws-p5en"}}, PlanField::clusters, "aws-p5en has no price"},
       {{{"clusters", "dgx-h1000"}}, PlanField::clusters, "dgx-h100"},
+      {{{"model", "gpt2"}, {"batch", "32"}}, PlanField::sequence, "per sequence"},
       {{{"framework", "megatrom"}}, PlanField::framework, "megatron"}};
   for (const Mistake& mistake : mistakes) {
     PlanOpened opened{with(small, mistake.fields)};
@@ -220,7 +221,8 @@ TEST_CASE("A plan that is stopped keeps what it has, and one that is started ane
 
 TEST_CASE("A layout of a plan is opened as the scenario, with the plan's step time", "[plan]") {
   for (const bool of_model : {false, true}) {
-    const Asked model{{"model", "gpt2"}, {"batch", "32"}, {"clusters", "dgx-h100"}};
+    const Asked model{
+        {"model", "gpt2"}, {"batch", "32"}, {"sequence", "1024"}, {"clusters", "dgx-h100"}};
     PlanOpened opened{of_model ? with(small, model) : small, !of_model};
     const sim::CapacityPlan& plan = opened.plan();
     opened.pane.choose(1);

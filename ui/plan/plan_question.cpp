@@ -206,7 +206,7 @@ PlanField field_of(const sim::Problem& problem) {
   const std::string text = problem.where.file + ' ' + problem.what + ' ' + problem.source_line;
   const auto names = [&](const char* word) { return text.find(word) != std::string::npos; };
   if (names("global_batch")) return PlanField::batch;
-  if (names("sequence_length")) return PlanField::sequence;
+  if (names("sequence_length") || names("per sequence")) return PlanField::sequence;
   if (names("framework")) return PlanField::framework;
   if (names("model")) return PlanField::model;
   return PlanField::clusters;
