@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "sim/search/splitter.hpp"
+#include "sim/search/workload.hpp"
 #include "tests/catch.hpp"
 #include "tests/property/random_scenario.hpp"
 #include "tests/support/source_dir.hpp"

@@ -129,11 +129,11 @@ TEST_CASE("an allocation within one leaf uses no link of the fabric", "[topology
 
 TEST_CASE("drawn nodes are different, ascending, and those of the seed", "[topology]") {
   using enum AllocationKind;
-  CHECK(draw_nodes({.kind = packed}, 3, 64) == Nodes{0, 1, 2});
+  CHECK(draw_nodes({.node_list = {}, .kind = packed}, 3, 64) == Nodes{0, 1, 2});
   std::set<Nodes> seen;
   for (const AllocationKind kind : {random, fragmented})
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-      const NodeAllocation asked{.kind = kind, .occupancy = 0.75, .seed = seed};
+      const NodeAllocation asked{.node_list = {}, .kind = kind, .occupancy = 0.75, .seed = seed};
       const Nodes nodes = draw_nodes(asked, 9, 64);
       CHECK(nodes.size() == 9);
       CHECK(std::ranges::adjacent_find(nodes, std::greater_equal<>{}) == nodes.end());
@@ -147,13 +147,15 @@ TEST_CASE("drawn nodes are different, ascending, and those of the seed", "[topol
 
 TEST_CASE("other jobs have at least the occupancy of a fragmented machine", "[topology]") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    const NodeAllocation asked{.kind = AllocationKind::fragmented, .occupancy = 0.75, .seed = seed};
+    const NodeAllocation asked{
+        .node_list = {}, .kind = AllocationKind::fragmented, .occupancy = 0.75, .seed = seed};
     CHECK_THROWS_AS(draw_nodes(asked, 129, 512), std::invalid_argument);
     // Jobs of one node fill what larger ones leave.
     CHECK_NOTHROW(draw_nodes(asked, 115, 512));
   }
   CHECK_THROWS_AS(draw_nodes({}, 3, 2), std::invalid_argument);
-  const Nodes all = draw_nodes({.kind = AllocationKind::fragmented, .occupancy = 0}, 512, 512);
+  const Nodes all =
+      draw_nodes({.node_list = {}, .kind = AllocationKind::fragmented, .occupancy = 0}, 512, 512);
   CHECK(all.back() == 511);
 }
 
@@ -161,7 +163,8 @@ TEST_CASE("each node is drawn as often as any other", "[topology]") {
   std::vector<int> times(16);
   constexpr int draws = 4000;
   for (std::uint64_t seed = 1; seed <= draws; ++seed)
-    for (const int node : draw_nodes({.kind = AllocationKind::random, .seed = seed}, 4, 16))
+    for (const int node :
+         draw_nodes({.node_list = {}, .kind = AllocationKind::random, .seed = seed}, 4, 16))
       ++times[static_cast<std::size_t>(node)];
   // A binomial count of p = 1/4: within 5 deviations.
   for (const int count : times)
