@@ -33,7 +33,7 @@ Command fleet_command() {
                        .help = "a fleet file: jobs, each a scenario and its nodes (YAML)",
                        .required = true},
                       output_option(request->output)},
-          .footer = "Example: stepcast fleet scenarios/fleets/two-jobs.yaml",
+          .footer = "Example: stepcast fleet data/examples/three-jobs.yaml",
           .run = [request] { return show_fleet(*request); }};
 }
 
