@@ -40,6 +40,7 @@ class Followers {
   void run() {
     sequence_parallel();
     data_parallel();
+    replica_batches();
     if (std::int64_t{layout_.data_parallel} * inner() != gpus_) return;  // an error of its own
     experts();
     micro_batch();
@@ -96,6 +97,20 @@ class Followers {
                      layout_.pipeline_parallel));
   }
 
+  // A list is meant for the replicas and the batch that the file has.
+  void replica_batches() {
+    std::vector<int>& own = layout_.replica_batches;
+    if (own.empty() || set("replica_batches")) return;
+    const std::int64_t batches = std::accumulate(own.begin(), own.end(), std::int64_t{0});
+    if (std::ssize(own) == layout_.data_parallel &&
+        batches * layout_.micro_batch == layout_.global_batch)
+      return;
+    own.clear();
+    tell("replica_batches", std::string{"the file's"}, std::string{"even"},
+         fmt::format("global_batch {} on data_parallel {}", layout_.global_batch,
+                     layout_.data_parallel));
+  }
+
   void experts() {
     if (!model_.has_experts()) {
       move("expert_parallel", layout_.expert_parallel, 1, "the model has no experts");
@@ -131,6 +146,7 @@ class Followers {
   }
 
   void micro_batch() {
+    if (!layout_.replica_batches.empty()) return;
     const std::int64_t replicas = layout_.data_parallel;
     if (layout_.global_batch % replicas != 0) return;
     const std::int64_t each = layout_.global_batch / replicas;

@@ -261,8 +261,9 @@ TEST_CASE("a higher ZeRO stage needs no more but the buffers of its communicatio
           CAPTURE(word(category));
           CHECK(at_peak(high, category) <= most(low, category) + padding(after));
         }
+        // At the peak of the lower stage fewer gradients may be there than at another time.
         const std::int64_t gradients =
-            most(high, BufferCategory::gradients) - most(low, BufferCategory::gradients);
+            most(high, BufferCategory::gradients) - at_peak(low, BufferCategory::gradients);
         CHECK(high.use.peak.count() <= low.use.peak.count() + under_way(high) + 3 * padding(after) +
                                            std::max<std::int64_t>(0, gradients));
       }

@@ -44,6 +44,7 @@ class MainWindow : public QMainWindow {
   // open_files() goes by what they are: a record or traces of a run, all of them; beside these one
   // scenario, or a job of a training framework, which is imported. A problem is shown.
   void open_files(const QStringList& paths);
+  QStackedWidget& pages() { return *pages_; }
   PlanPane& plan() { return *plan_; }
   ValidatePane& validate() { return *validate_; }
   OverlayPane& overlay() { return *overlay_; }

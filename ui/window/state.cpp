@@ -102,6 +102,7 @@ StateFile::StateFile(MainWindow& window, QString path)
   connect(&overlay.explain().waterfall(), &WaterfallTree::selected_changed, this, later);
   connect(&overlay.explain().roofline(), &RooflineChart::kernel_chosen, this, later);
   connect(&window.plan(), &PlanPane::changed, this, later);
+  connect(&window.pages(), &QStackedWidget::currentChanged, this, later);
   connect(&window.choose(), &ChoosePane::settled_changed, this, later);
   connect(&window.choose().search(), &SearchJob::progressed, this, later);
   since_beat_.start();

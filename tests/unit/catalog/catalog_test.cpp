@@ -36,6 +36,7 @@ bool is_no_knob(const std::string& path) {
                                           ".device",
                                           ".measured",
                                           ".pools",
+                                          ".node_names",
                                           ".measured_kernels",
                                           ".node.nvlink.pairs",
                                           ".node.pcie.layout",

@@ -101,6 +101,7 @@ Pipeline pipeline_of(int stages, int micro_batch = 1) {
 SearchSpecification specification_of(const std::string& model) {
   Workload workload{model, "dgx-h100", 8};
   workload.global_batch = 32;
+  workload.sequence_length = 2048;
   return load_search(workload_sources(workload));
 }
 
