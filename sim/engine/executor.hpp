@@ -40,8 +40,8 @@ struct ExecutorInput {
   std::span<const Program> programs;
   std::span<const ProgramIndex> indexes;
   std::span<const std::uint32_t> index_of;  // by variant: one of `indexes`
-  std::span<const LaneCosts> lanes;       // by variant
-  bool shares_device = false;             // LaneCosts::shares_device, of all
+  std::span<const LaneCosts> lanes;         // by variant
+  bool shares_device = false;               // LaneCosts::shares_device, of all
   double jitter = 0;
   std::uint64_t seed = 0;
   bool jump = true;                 // over whole periods of a steady state

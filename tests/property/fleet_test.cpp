@@ -1,4 +1,6 @@
 // Several jobs at once on one fabric.
+#include "sim/fleet/fleet.hpp"
+
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -7,7 +9,6 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/engine/jobs.hpp"
-#include "sim/fleet/fleet.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary.hpp"
 

@@ -15,7 +15,7 @@ namespace {
 using namespace sim;
 using namespace sim::test;
 
-constexpr int scenarios_of_a_key = 4;
+constexpr int scenarios_of_a_key = 2;
 
 struct SearchText {
   std::string layout, search;
