@@ -39,7 +39,8 @@ std::string below_text(const CapacityPlan& plan, const CapacityPoint& point) {
   return miss ? fmt::format("memory: {} GPUs, {}", miss->gpus, miss->why) : std::string{};
 }
 
-// Where this many do with something on the host: how many do without. Empty: nothing to say.
+// Where the best layout has something on the host: the fewest GPUs whose best has nothing there.
+// Empty: nothing to say.
 std::string without_offload(const CapacityPlan& plan, const CapacityPoint& point) {
   if (point.offloaded().empty()) return {};
   const CapacityPoint* without = nullptr;
@@ -47,8 +48,9 @@ std::string without_offload(const CapacityPlan& plan, const CapacityPoint& point
     if (one.cluster == point.cluster && one.leaves_margin && one.offloaded().empty() &&
         (!without || one.gpus < without->gpus))
       without = &one;
-  return without ? fmt::format("without {} {} GPUs", point.offloaded(), without->gpus)
-                 : fmt::format("without {} nothing fits", point.offloaded());
+  return without ? fmt::format("the best layout of {} GPUs does without {}", without->gpus,
+                               point.offloaded())
+                 : fmt::format("no number's best layout does without {}", point.offloaded());
 }
 
 struct NamedPart {
