@@ -29,7 +29,8 @@ struct HostSetup {
   // Routers choose by their scores; else evenly. The plan has room
   // (real/engine/kernels/routed_layout.hpp).
   std::optional<RouterScore> routing{};
-  // Of what ranks give to averages, some is lost (partial_average.hpp), drawn by training.seed.
+  // lost_rate: the share of what ranks give to averages that is lost, drawn by training.seed
+  // (partial_average.hpp).
   double lost_rate = 0;
 };
 

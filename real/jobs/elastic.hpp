@@ -20,8 +20,8 @@
 
 namespace real {
 
-// What the smaller job does with the batch, by the words of budget.elastic.batch. off: a lost rank
-// ends the run.
+// ElasticBatch: what the smaller job does with the batch, by the words of budget.elastic.batch.
+// off: a lost rank ends the run.
 enum class ElasticBatch : std::uint8_t { off, fixed_batch, fixed_batch_per_replica };
 constexpr auto words_of(ElasticBatch) {
   return std::array{sim::Word{ElasticBatch::off, "off"},

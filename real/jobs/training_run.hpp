@@ -18,8 +18,8 @@
 
 namespace real {
 
-// What becomes of a message that the network drops. resent: it comes later, and nothing else
-// changes. lost: what a rank gave to an average is missing there.
+// DroppedMessages: what becomes of those that the network drops. resent: they come later, and
+// nothing else changes. lost: what a rank gave to an average is missing there.
 enum class DroppedMessages : std::uint8_t { resent, lost };
 constexpr auto words_of(DroppedMessages) {
   return std::array{sim::Word{DroppedMessages::resent, "resent"},

@@ -24,9 +24,9 @@ struct LaneCosts {
   // gradient buckets): indexed by Program::work.
   std::vector<Duration> kernel_time;
   std::vector<std::int64_t> kernel_memory;
-  // Of the device. Where it is shared, communication holds a stated share of it, up to all: kernels
-  // stand still then, and a kernel on a communication stream holds all of it too. Otherwise a
-  // kernel keeps one SM.
+  // shares_device: communication holds a stated share of the device, up to all of it. Kernels stand
+  // still then, and a kernel on a communication stream holds all of it too. Otherwise a kernel
+  // keeps one SM.
   bool shares_device = false;
   std::int64_t device_sm = 0;      // in 1/1024 SM
   std::int64_t device_memory = 0;  // bytes/s

@@ -41,7 +41,6 @@ struct ExecutorInput {
   std::span<const ProgramIndex> indexes;
   std::span<const std::uint32_t> index_of;  // by variant: one of `indexes`
   std::span<const LaneCosts> lanes;         // by variant
-  bool shares_device = false;               // LaneCosts::shares_device, of all
   double jitter = 0;
   std::uint64_t seed = 0;
   bool jump = true;                 // over whole periods of a steady state
@@ -145,6 +144,8 @@ class Executor {
   };
 
   TimePoint now() const { return queue_.now(); }
+  // All devices do or none: pools have one library of collectives.
+  bool shares_device() const { return !input_.lanes.empty() && input_.lanes.front().shares_device; }
   const Program& program_of(std::uint32_t slot) const {
     return *works_[slots_[slot].variant].program;
   }

@@ -10,7 +10,7 @@ namespace sim {
 void Executor::launch(std::uint32_t slot, Stream stream, OpId op) {
   const Call call = call_of(system_, slot, program_of(slot), op);
   const std::int32_t sm = system_.costs[call.cell].sm;
-  if (sm > 0 && !input_.shares_device) {
+  if (sm > 0 && !shares_device()) {
     if (has_no_room(slot, sm)) {
       wait_for(slot, compute, static_cast<std::uint32_t>(stream));
       return;
@@ -96,7 +96,7 @@ void Executor::hold_devices(const Activity& activity, std::int64_t sm, std::int6
 void Executor::begin_moving(Activity& activity, const CommCost& cost) {
   activity.memory_held = cost.memory;
   activity.moves = true;
-  hold_devices(activity, input_.shares_device ? cost.sm : 0, cost.memory);
+  hold_devices(activity, shares_device() ? cost.sm : 0, cost.memory);
 }
 
 void Executor::start_transfer(std::uint32_t id) {
@@ -127,7 +127,7 @@ void Executor::end_activity(std::uint32_t id) {
     sharing_.finish(id, now());
     pattern_busy_[activity.pattern] += now() - activity.moving;
   }
-  const bool holds_sm = activity.moves || !input_.shares_device;
+  const bool holds_sm = activity.moves || !shares_device();
   hold_devices(activity, holds_sm ? -cost.sm : 0, -activity.memory_held);
   ++activities_[id].epoch;
   free_activities_.push_back(id);

@@ -81,7 +81,7 @@ std::uint64_t Executor::speed_of(const SlotState& state, const LaneCosts& lane,
   if (state.in_tail) return full_speed;
   std::uint64_t speed = full_speed;
   const std::int64_t sm = lane.sm[position];
-  const std::int64_t least = input_.shares_device ? 0 : 1024;
+  const std::int64_t least = shares_device() ? 0 : 1024;
   const std::int64_t sm_left = std::max<std::int64_t>(lane.device_sm - state.sm_held, least);
   if (sm > sm_left && !lane.late_blocks[position])
     speed =
@@ -248,7 +248,7 @@ void Executor::start_side_kernel(std::uint32_t slot, Stream stream, OpId op) {
   activity.stream = stream;
   activity.kind = ActivityKind::side_kernel;
   activity.memory_held = lane.kernel_memory[work];
-  activity.sm_held = input_.shares_device ? lane.device_sm : 0;
+  activity.sm_held = shares_device() ? lane.device_sm : 0;
   slots_[slot].memory_held += activity.memory_held;
   slots_[slot].sm_held += static_cast<std::int32_t>(activity.sm_held);
   touch(slot);

@@ -1,6 +1,7 @@
 #include "sim/engine/jobs.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -89,17 +90,13 @@ std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const J
                      .indexes = all.prepared.indexes,
                      .index_of = all.prepared.index_of,
                      .lanes = all.prepared.lanes,
-                     .shares_device = all.prepared.lanes.front().shares_device,
                      .jump = false},
                     recorded};
   executor.run(control);
   std::vector<StepEnds> ends;
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
+  std::uint32_t before = 0;  // programs of the jobs before
+  for (std::size_t j = 0; j < jobs.size(); before += programs[j++]) {
     const std::uint32_t program = system.slots[recorded[j]].program;
-    const auto first = static_cast<std::uint32_t>(ends.size());
-    std::uint32_t before = 0;
-    for (std::size_t other = 0; other < first; ++other)
-      before += programs[other];
     ends.push_back(
         ends_of(executor.take_spans(j), jobs[j].plan->programs[program - before], starts[j].steps));
   }

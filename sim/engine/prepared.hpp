@@ -1,4 +1,4 @@
-// What the executor looks up of the programs of a plan, on the devices that run them.
+// Prepared is what the executor looks up of the programs of a plan, on the devices that run them.
 #pragma once
 
 #include <cstdint>

@@ -131,7 +131,6 @@ ExecutorInput executor_input(const Plan& plan, const System& system, const Prepa
           .indexes = prepared.indexes,
           .index_of = prepared.index_of,
           .lanes = prepared.lanes,
-          .shares_device = !prepared.lanes.empty() && prepared.lanes.front().shares_device,
           .jitter = options.jitter,
           .seed = options.seed,
           .jump = options.jump,

@@ -511,7 +511,7 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   bool cuts_products() const { return overlap_tensor_products && tensor_parallel > 1; }
   std::int64_t tokens_held() const { return sequence_length / context_parallel; }  // of a sequence
-  // Of a replica, of that which has most.
+  // micro_batches() is of the replica that has most.
   std::int64_t micro_batches() const {
     return replica_batches.empty()
                ? global_batch / (micro_batch * data_parallel)

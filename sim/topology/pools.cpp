@@ -55,9 +55,13 @@ std::optional<Pool> read_pool(const ObjectReader& entry, const std::string& path
 }
 
 // Messages between the makers' GPUs need a library that both have: NCCL and RCCL are none.
-char library_of(const Device& device) {
-  if (device.generation == Generation::cpu) return device.communication_share ? 's' : 'c';
-  return is_cdna(device.generation) ? 'r' : 'n';
+enum class Library : std::uint8_t { nccl, rccl, messages, messages_of_kernels };
+
+// messages_of_kernels: the thread that runs kernels moves the messages of a host, too.
+Library library_of(const Device& device) {
+  if (device.generation == Generation::cpu)
+    return device.communication_share ? Library::messages_of_kernels : Library::messages;
+  return is_cdna(device.generation) ? Library::rccl : Library::nccl;
 }
 
 void check_pools(const ObjectReader& top, const std::vector<Pool>& pools,
@@ -156,11 +160,10 @@ Cluster::Data read_pools(const Document& document, std::optional<int> nodes,
   if (data.pools.size() < 2) top.problem("pools", "pools has fewer than two; allowed: 2 or more");
   if (data.nodes > most_nodes)
     top.problem("pools", fmt::format("{} nodes in all; allowed: 1 to {}", data.nodes, most_nodes));
-  FabricSpec fabric;
   std::vector<Link> nics;
   for (const Pool& pool : data.pools)
     if (std::vector<Link> own = nics_of(pool); total(own) > total(nics)) nics = std::move(own);
-  fabric = read_fabric(top.object("fabric"), nics);
+  const FabricSpec fabric = read_fabric(top.object("fabric"), nics);
   if (fabric.kind == FabricKind::none) top.problem("fabric", "pools need a fabric to join them");
   if (top.has("transport")) data.transport = read_transport(top.object("transport"));
   if (!data.pools.empty()) check_pools(top, data.pools, fabric);

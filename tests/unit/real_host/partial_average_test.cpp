@@ -64,7 +64,7 @@ TEST_CASE("an average is over what has arrived, and the same on all ranks", "[ho
   CHECK(missing < 90);
 }
 
-TEST_CASE("a message of a bucket is lost or not, whoever asks", "[host]") {
+TEST_CASE("all ranks agree on which messages of a bucket are lost", "[host]") {
   const LostContributions lost{.rate = 0.05, .seed = 2};
   int count = 0;
   constexpr int draws = 20'000;
