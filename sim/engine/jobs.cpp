@@ -7,7 +7,6 @@
 #include "sim/base/check.hpp"
 #include "sim/engine/executor.hpp"
 #include "sim/engine/fold.hpp"
-#include "sim/engine/joined.hpp"
 #include "sim/engine/own_links.hpp"
 #include "sim/engine/prepared.hpp"
 #include "sim/engine/repeated.hpp"
@@ -67,25 +66,29 @@ StepEnds ends_of(const std::vector<Span>& spans, const Program& one_step, int st
 
 }  // namespace
 
-std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const JobStart> starts,
-                                    const Control& control) {
-  SIM_CHECK(jobs.size() == starts.size() && !jobs.empty(), jobs.size(), starts.size());
-  std::vector<JobSystem> systems;
-  AllPrograms all;
-  std::vector<std::uint32_t> programs;
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const Job& job = jobs[j];
+JobsSimulator::JobsSimulator(std::span<const Job> jobs, const Control& control)
+    : jobs_{jobs.begin(), jobs.end()} {
+  SIM_CHECK(!jobs.empty());
+  for (const Job& job : jobs) {
     SIM_CHECK(job.options->collectives == CollectiveModel::fluid, "collectives message by message");
-    systems.push_back({wire(*job.plan, *job.cluster, *job.options, control), job.cluster});
-    Plan plan = plan_of_steps(*job.plan, starts[j]);
-    Prepared prepared = prepare(plan, *job.cluster, systems.back().system, *job.options);
-    programs.push_back(static_cast<std::uint32_t>(plan.programs.size()));
+    systems_.push_back({wire(*job.plan, *job.cluster, *job.options, control), job.cluster});
+    programs_.push_back(static_cast<std::uint32_t>(job.plan->programs.size()));
+  }
+  system_ = fold(joined(systems_), control);
+  find_own_links(system_);
+}
+
+std::vector<StepEnds> JobsSimulator::run(std::span<const JobStart> starts,
+                                         const Control& control) const {
+  SIM_CHECK(jobs_.size() == starts.size(), jobs_.size(), starts.size());
+  AllPrograms all;
+  for (std::size_t j = 0; j < jobs_.size(); ++j) {
+    Plan plan = plan_of_steps(*jobs_[j].plan, starts[j]);
+    Prepared prepared = prepare(plan, *jobs_[j].cluster, systems_[j].system, *jobs_[j].options);
     append(all, std::move(plan), std::move(prepared));
   }
-  System system = fold(joined(systems), control);
-  find_own_links(system);
-  const std::vector<std::uint32_t> recorded = first_slots(system, programs);
-  Executor executor{{.system = system,
+  const std::vector<std::uint32_t> recorded = first_slots(system_, programs_);
+  Executor executor{{.system = system_,
                      .programs = all.programs,
                      .indexes = all.prepared.indexes,
                      .index_of = all.prepared.index_of,
@@ -95,12 +98,17 @@ std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const J
   executor.run(control);
   std::vector<StepEnds> ends;
   std::uint32_t before = 0;  // programs of the jobs before
-  for (std::size_t j = 0; j < jobs.size(); before += programs[j++]) {
-    const std::uint32_t program = system.slots[recorded[j]].program;
-    ends.push_back(
-        ends_of(executor.take_spans(j), jobs[j].plan->programs[program - before], starts[j].steps));
+  for (std::size_t j = 0; j < jobs_.size(); before += programs_[j++]) {
+    const std::uint32_t program = system_.slots[recorded[j]].program;
+    ends.push_back(ends_of(executor.take_spans(j), jobs_[j].plan->programs[program - before],
+                           starts[j].steps));
   }
   return ends;
+}
+
+std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const JobStart> starts,
+                                    const Control& control) {
+  return JobsSimulator{jobs, control}.run(starts, control);
 }
 
 }  // namespace sim

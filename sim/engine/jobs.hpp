@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/base/control.hpp"
+#include "sim/engine/joined.hpp"
 #include "sim/engine/simulate.hpp"
 
 namespace sim {
@@ -27,9 +28,25 @@ struct JobStart {
 // The ends of all steps of a job, as one of its ranks sees them.
 using StepEnds = std::vector<TimePoint>;
 
-// simulate_jobs() runs the jobs beside each other, each with its starts' number of steps. Ranks
-// that behave identically are simulated once, as simulate() does. REQUIRES: fluid collectives; the
-// clusters are of one file, with disjoint nodes. Throws as simulate() does.
+// JobsSimulator runs the same jobs beside each other from several starts: they are wired and folded
+// once. Ranks that behave identically are simulated once, as simulate() does.
+class JobsSimulator {
+ public:
+  // The plans, clusters and options must outlive it. REQUIRES: fluid collectives; the clusters are
+  // of one file, with disjoint nodes. Throws as simulate() does.
+  explicit JobsSimulator(std::span<const Job> jobs, const Control& control = {});
+
+  // Each job takes its start's number of steps. Throws as simulate() does.
+  std::vector<StepEnds> run(std::span<const JobStart> starts, const Control& control = {}) const;
+
+ private:
+  std::vector<Job> jobs_;
+  std::vector<JobSystem> systems_;
+  std::vector<std::uint32_t> programs_;  // how many each job has
+  System system_;                        // of all, folded
+};
+
+// The same from one start.
 std::vector<StepEnds> simulate_jobs(std::span<const Job> jobs, std::span<const JobStart> starts,
                                     const Control& control = {});
 

@@ -95,6 +95,7 @@ std::vector<Slowdown> beside(const std::vector<const RunningJob*>& jobs, const F
     running.push_back({&one->plan, &one->job->scenario.cluster, &one->job->scenario.options});
     slowest = std::max(slowest, one->alone);
   }
+  const JobsSimulator simulator{running, control};
   std::vector<Slowdown> slowdowns(jobs.size());
   for (int phase = 0; phase < fleet.phases; ++phase) {
     throw_if_stopped(control);
@@ -104,7 +105,7 @@ std::vector<Slowdown> beside(const std::vector<const RunningJob*>& jobs, const F
       starts.push_back({.delay = duration_from_seconds(at * to_seconds(jobs[j]->alone)),
                         .steps = steps_within(jobs[j]->alone, slowest, jobs[j]->job->name)});
     }
-    const std::vector<Duration> steps = mean_steps(simulate_jobs(running, starts, control));
+    const std::vector<Duration> steps = mean_steps(simulator.run(starts, control));
     for (std::size_t j = 0; j < jobs.size(); ++j)
       slowdowns[j].drawn.push_back(to_seconds(steps[j]) / to_seconds(jobs[j]->alone));
   }
