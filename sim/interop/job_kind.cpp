@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "sim/config/file_kind.hpp"
 #include "sim/config/foreign/foreign_format.hpp"
@@ -71,8 +72,13 @@ std::optional<JobKind> job_kind_of(const std::string& path, std::string_view tex
   if (has_megatron_words(text)) return JobKind::megatron;
   // config_*.sh of MLPerf Training.
   const bool script = path.ends_with(".sh");
-  if (script && text.find("DGXNNODES=") != std::string_view::npos &&
-      text.find("MINIBS=") != std::string_view::npos)
+  const auto sets_all = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::all_of(
+        names, [&](std::string_view name) { return text.find(name) != std::string_view::npos; });
+  };
+  if (script &&
+      (sets_all({"DGXNNODES=", "MINIBS="}) || sets_all({" SIZE=", " GBS=", " GPUS_PER_NODE="}) ||
+       sets_all({" EXP=", " GPUS_PER_NODE=", "MLLOG_SUBMISSION_BENCHMARK="})))
     return JobKind::mlperf;
   if (script) return std::nullopt;
   const std::size_t first = text.find_first_not_of(" \t\r\n");

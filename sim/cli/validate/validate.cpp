@@ -11,6 +11,7 @@ Command validate_command() {
   std::vector<Command> commands = published_commands();
   for (Command& command : table_commands())
     commands.push_back(std::move(command));
+  commands.push_back(round_command());
   commands.push_back(validate_real_command());
   return {.name = "validate",
           .help = "forecasts beside measurements, with their errors; without a command: published",

@@ -25,6 +25,9 @@ std::vector<Command> published_commands();
 // table_commands() are for anybody's tables (validate_tables.cpp).
 std::vector<Command> table_commands();
 
+// round_command() is about a round of MLPerf Training (validate_mlperf.cpp).
+Command round_command();
+
 // print_validation() prints the results, and writes the file of --picture where `picture` is not
 // empty.
 void print_validation(OutputFormat format, const std::vector<SetResult>& results,
