@@ -192,9 +192,16 @@ class MlperfReader {
     config_.overlap_p2p = flag({"OVERLAP_P2P_COMM"}, true);
     config_.tp_comm_overlap = flag({"TP_COMM_OVERLAP"}, false);
     if (config_.tensor_parallel.value_or(1) == 1) config_.tp_comm_overlap.value = false;
+    if (tunes && *config_.tp_comm_overlap) {
+      config_.tp_comm_overlap.value = false;
+      read_.notes.push_back({.key = "TP_COMM_OVERLAP",
+                             .what = "beside adapters tensor communication is modelled as exposed",
+                             .unmodelled = true});
+    }
     config_.cp_comm_type = text({"CP_COMM_TYPE"});
-    if ((tunes || kind_ == Benchmark::gpt_oss) && !config_.cp_comm_type)
-      config_.cp_comm_type = std::string{"a2a"};
+    // AMD's code (USE_HIPBLASLT) leaves it to Transformer Engine, which has p2p.
+    const bool all_to_all = (tunes && !is_set("USE_HIPBLASLT")) || kind_ == Benchmark::gpt_oss;
+    if (all_to_all && !config_.cp_comm_type) config_.cp_comm_type = std::string{"a2a"};
     config_.micro_batch_size = whole_or({"MICRO_BATCH_SIZE", "MBS"}, 1);
     config_.seq_length = whole_or({"MAX_SEQLEN", "ENCODER_SEQ_LENGTH", "SEQ_LENGTH"},
                                   kind_ == Benchmark::gpt3   ? 2048
@@ -306,6 +313,8 @@ class MlperfReader {
     config_.recompute_modules = text({"RECOMPUTE_MODULES"});
     if (experts && config_.recompute_modules && !config_.recompute_granularity)
       config_.recompute_granularity = std::string{"selective"};
+    config_.offload_activations = flag({"CPU_OFFLOADING"}, false);
+    if (*config_.offload_activations) config_.offload_layers = whole({"CPU_OFFLOADING_NUM_LAYERS"});
     const bool whole_step = *flag({"FULL_CUDA_GRAPH"}, false);
     const bool layers = *flag({"MCORE_CUDA_GRAPH"}, false);
     read_graph_switch(root_, "CUDA_GRAPH_IMPLEMENTATION", read_);

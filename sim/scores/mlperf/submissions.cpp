@@ -111,6 +111,15 @@ std::string content_of(const std::string& text) {
   return text.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
+// The file that a job sources and that is not there, but for mount points: what it sets is not
+// known. Empty: none.
+std::string missing_source(const ImportedJob& job) {
+  for (const Note& note : job.notes)
+    if (note.what.starts_with("sourced on line") && note.key.find("mount") == std::string::npos)
+      return note.key;
+  return {};
+}
+
 // Nothing: it is the job of another system, or none.
 std::optional<Candidate> candidate_of(const fs::path& file, const std::string& cluster, int gpus) {
   const std::string named = cluster_of_mlperf(file.filename().string());
@@ -125,6 +134,8 @@ std::optional<Candidate> candidate_of(const fs::path& file, const std::string& c
   try {
     const ImportedJob imported = import_job(JobKind::mlperf, job);
     if (imported.scenario.layout.world_size() != gpus) return std::nullopt;
+    if (const std::string missing = missing_source(imported); !missing.empty())
+      throw InputError{{file.string(), 0, 0}, missing + ", which it sources, is not beside it"};
     // As 'stepcast import' writes it and 'stepcast simulate' reads it.
     const std::string text = imported_yaml(imported, job, fs::current_path().string());
     candidate.job = load_scenario(
