@@ -89,6 +89,81 @@ TEST_CASE("frozen weights of MLPerf are in 8 bits, whatever is gathered", "[inte
   CHECK_FALSE(from_variables(tuning + "export FP8=False\n").layout.eight_bit_parameters);
 }
 
+TEST_CASE("gpt_oss_20b of MLPerf is a mixture in MXFP8 over experts", "[interop]") {
+  const Imported job = from_variables(
+      "export MODEL_SIZE=20b\nexport MINIBS=1\nexport MICRO_BATCH_SIZE=1\n"
+      "export TENSOR_MODEL_PARALLEL=1\nexport SEQ_PARALLEL=False\n"
+      "export PIPELINE_MODEL_PARALLEL=1\nexport EXPERT_PARALLEL=8\nexport DGXNNODES=1\n"
+      "export FP8=True\nexport FP8_RECIPE=mxfp8\nexport CUDA_GRAPH_IMPLEMENTATION=local\n"
+      "export CUDA_GRAPH_SCOPE=full_iteration\nexport MOE_EXPERT_RANK_CAPACITY_FACTOR=2\n");
+  CHECK(job.shape.experts.count == 32);
+  CHECK(job.shape.vocabulary == 128'256);
+  CHECK(job.layout.expert_parallel == 8);
+  CHECK(job.layout.token_dispatcher == TokenDispatcher::hybridep);
+  CHECK(job.layout.dispatch_sms == 128);
+  CHECK(job.layout.sequence_length == 8192);
+  CHECK(job.framework.execution.eight_bit == EightBit::transformer_engine_mxfp8);
+  CHECK(job.framework.execution.operation_fuser);
+  CHECK(job.graphs);
+  CHECK(job.graph_scope.empty());
+  CHECK(notes(job, "MOE_EXPERT_RANK_CAPACITY_FACTOR"));
+}
+
+TEST_CASE("deepseekv3_671b of MLPerf has a depth of prediction and a split of its own",
+          "[interop]") {
+  const std::string variables =
+      "export MODEL_SIZE=671b\nexport MINIBS=240\nexport TENSOR_MODEL_PARALLEL=2\n"
+      "export PIPELINE_MODEL_PARALLEL=4\nexport INTERLEAVED_PIPELINE=4\n"
+      "export EXPERT_PARALLEL=32\nexport PIPELINE_LAYOUT='Et*4|(t*4|)*14tmL'\n"
+      "export DGXNNODES=128\nexport DGXNGPU=4\nexport SEGMENT=16\nexport FP8=True\n"
+      "export FP8_PARAM_GATHER=True\nexport FP8_DPA=True\nexport RECOMPUTE_MODULES=mlp\n"
+      "export MOE_TOKEN_DISPATCHER_TYPE=flex\nexport MOE_FLEX_DISPATCHER_BACKEND=hybridep\n";
+  const Imported job = from_variables(variables);
+  CHECK(job.shape.mtp_layers == 1);
+  CHECK(job.layout.sequence_length == 4096);
+  CHECK(job.layout.global_batch == 240 * 64);
+  CHECK(job.layout.layers_per_chunk.size() == 16);
+  CHECK(job.layout.sequence_parallel);
+  CHECK(job.layout.recomputes(RecomputeModule::mlp));
+  CHECK(job.layout.moment_dtype == DType::bf16);
+  CHECK(job.layout.dispatch_sms == 32);
+  CHECK(job.framework.execution.eight_bit == EightBit::transformer_engine_mxfp8);
+  CHECK(job.segment_gpus == 64);
+  CHECK(from_variables(variables + "export MTP_NUM_LAYERS=0\n"
+                                   "export PIPELINE_LAYOUT='Et*4|(t*4|)*14tL'\n")
+            .shape.mtp_layers == 0);
+  CHECK(variable_problems(variables + "export MTP_NUM_LAYERS=2\n")
+            .front()
+            .find("is 2; modelled: 0, 1") != std::string::npos);
+}
+
+TEST_CASE("AMD's files of MLPerf have names and defaults of their own", "[interop]") {
+  const std::string variables =
+      "export NNODES=1\nexport GPUS_PER_NODE=8\nexport SIZE=\"8b\"\nexport GBS=32\n"
+      "export MBS=2\nexport TP=1\nexport PP=1\nexport CP=1\nexport FP8_PARAMS=1\n";
+  const Imported job = from_variables(variables);
+  CHECK(job.shape.layers == 32);
+  CHECK(job.layout.global_batch == 32);
+  CHECK(job.layout.micro_batch == 2);
+  CHECK(job.layout.data_parallel == 8);
+  CHECK(job.layout.compute_dtype == DType::fp8);
+  CHECK(job.layout.eight_bit_parameters);
+  CHECK_FALSE(job.layout.overlap_gradients);
+  CHECK(variable_problems(variables + "export SIZE=70b\n").front().find("is '70b'; allowed: 8b") !=
+        std::string::npos);
+  CHECK(from_variables(tuning + "export USE_HIPBLASLT=1\n").layout.context_exchange ==
+        ContextExchange::ring);
+  CHECK(variable_problems("export EXP=conf/a.yaml\nexport NNODES=1\n")
+            .front()
+            .find("stepcast import primus") != std::string::npos);
+}
+
+TEST_CASE("what adapters do without is told", "[interop]") {
+  const Imported job = from_variables(tuning + "export SP=1\nexport TP_COMM_OVERLAP=1\n");
+  CHECK_FALSE(job.layout.overlap_tensor_products);
+  CHECK(notes(job, "TP_COMM_OVERLAP"));
+}
+
 TEST_CASE("segments of a scheduler say how many trays of a rack are used", "[interop]") {
   CHECK(from_variables(pretraining + "export SEGMENT=4\n").segment_gpus == 32);
   CHECK_FALSE(variable_problems(pretraining + "export SEGMENT=0\n").empty());
@@ -114,13 +189,15 @@ TEST_CASE("variables of MLPerf that are not read are told", "[interop]") {
 }
 
 TEST_CASE("mistakes in variables of MLPerf are refused in their place", "[interop]") {
-  CHECK(variable_problems("export LR=1\n") ==
-        Lines{"1:1: neither TENSOR_MODEL_PARALLEL nor TP is set: is this a config_*.sh of NVIDIA's "
-              "llama31_405b, llama31_8b, llama2_70b_lora or gpt3?"});
+  CHECK(
+      variable_problems("export LR=1\n") ==
+      Lines{"1:1: none of MODEL_SIZE, SIZE with GBS, TP and TENSOR_MODEL_PARALLEL is set: is this "
+            "a config_*.sh of llama31_405b, llama31_8b, llama2_70b_lora, gpt3, gpt_oss_20b or "
+            "deepseekv3_671b, as NVIDIA and AMD write them?"});
   CHECK(variable_problems(pretraining + "export FP8=maybe\n") ==
         Lines{"11:12: is 'maybe'; expected True, False, 1 or 0"});
   CHECK(variable_problems(pretraining + "export MODEL_SIZE=7b\n").front() ==
-        "11:19: is '7b'; allowed: 8b, 70b, 405b");
+        "11:19: is '7b'; allowed: 8b, 20b, 70b, 405b, 671b");
   CHECK(variable_problems(pretraining + "export TENSOR_MODEL_PARALLEL=$(nproc)\n").front() ==
         "11:30: '$TENSOR_MODEL_PARALLEL' is not resolved in this file: write the value in its "
         "place, or give --define TENSOR_MODEL_PARALLEL=VALUE");
