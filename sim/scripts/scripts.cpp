@@ -65,8 +65,9 @@ std::optional<std::string> text_beside(const std::string& path, std::string_view
   const fs::path folder = fs::path{path}.parent_path();
   std::error_code error;
   fs::path file = folder / (asked.is_absolute() ? asked.filename() : asked);
-  // Or one folder up: MLPerf's submitters keep what is copied to there in folders of its own.
-  if (!fs::is_regular_file(file, error)) file = folder / ".." / asked.filename();
+  // MLPerf's submitters copy the files of a job together before it starts.
+  for (const char* near : {"..", "configs"})
+    if (!fs::is_regular_file(file, error)) file = folder / near / asked.filename();
   if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > most_sourced_bytes)
     return std::nullopt;
   std::string text = read_input(file.string());

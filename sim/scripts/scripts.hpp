@@ -27,8 +27,8 @@ Document load_python(const std::string& path);
 Document parse_python(std::string_view text, std::string name);
 
 // The text of a file that the file at `path` names, relative to it; a path from the root of another
-// machine is tried by its last name, and what is not there one folder up. Nothing: it is not there,
-// or no text of up to 1 MiB.
+// machine is tried by its last name, and what is not there one folder up and in configs/. Nothing:
+// it is not there, or no text of up to 1 MiB.
 std::optional<std::string> text_beside(const std::string& path, std::string_view named);
 
 }  // namespace sim

@@ -123,7 +123,8 @@ class MlperfReader {
     std::string name = !model_.empty()            ? std::string{model_}
                        : kind_ == Benchmark::lora ? "llama-2-70b"
                                                   : "gpt3-175b";
-    if (kind_ == Benchmark::dsv3 && depths() == 0) name = "deepseek-v3";
+    if (kind_ == Benchmark::dsv3) config_.mtp_layers = depths();
+    if (kind_ == Benchmark::dsv3 && *config_.mtp_layers == 0) name = "deepseek-v3";
     if (!request_.model) {
       request_.model = load_model(find_data_file("models", name)).shape;
       if (kind_ == Benchmark::gpt_oss) request_.model->vocabulary = llama_vocabulary;
@@ -343,6 +344,8 @@ class MlperfReader {
   }
 
   void rest() {
+    if (kind_ != Benchmark::llama31_amd && is_set("SIZE"))
+      note("SIZE", "is of AMD's llama31_8b: it says nothing here");
     const Whole rank = whole_or({"LORA_DIM"}, 16);
     if (*rank < 1 || *rank > 65'536)
       rank.place->problem(fmt::format("is {}; allowed: 1 to 65536", *rank));

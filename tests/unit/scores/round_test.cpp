@@ -1,6 +1,7 @@
 // Rounds of MLPerf Training: what was submitted, forecasts before logs, scores.
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "sim/base/input_error.hpp"
 #include "sim/scores/mlperf/round_predictions.hpp"
@@ -79,7 +80,7 @@ TEST_CASE("a system's configuration is the one of its GPUs", "[scores]") {
 
 TEST_CASE("different configurations of one size are told apart by names, or refused", "[scores]") {
   const Round round;
-  const auto first = [&] { return submissions_of(round.folder(), {"Us"}).front(); };
+  const auto first = [&] { return std::move(submissions_of(round.folder(), {"Us"}).front()); };
   const fs::path folder = round.benchmark() / "implementations/nemo";
   write(folder / "config_DGXH200_1x8x1_fp8.sh", tuning);  // the same job
   CHECK(first().refused.empty());
