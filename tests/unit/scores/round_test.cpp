@@ -80,7 +80,10 @@ TEST_CASE("a system's configuration is the one of its GPUs", "[scores]") {
 
 TEST_CASE("different configurations of one size are told apart by names, or refused", "[scores]") {
   const Round round;
-  const auto first = [&] { return std::move(submissions_of(round.folder(), {"Us"}).front()); };
+  const auto first = [&] {
+    std::vector<RoundSubmission> found = submissions_of(round.folder(), {"Us"});
+    return std::move(found.front());
+  };
   const fs::path folder = round.benchmark() / "implementations/nemo";
   write(folder / "config_DGXH200_1x8x1_fp8.sh", tuning);  // the same job
   CHECK(first().refused.empty());
