@@ -201,7 +201,8 @@ class MlperfReader {
     }
     config_.cp_comm_type = text({"CP_COMM_TYPE"});
     // AMD's code (USE_HIPBLASLT) leaves it to Transformer Engine, which has p2p.
-    const bool all_to_all = (tunes && !is_set("USE_HIPBLASLT")) || kind_ == Benchmark::gpt_oss;
+    const bool all_to_all =
+        (tunes && !*flag({"USE_HIPBLASLT"}, false)) || kind_ == Benchmark::gpt_oss;
     if (all_to_all && !config_.cp_comm_type) config_.cp_comm_type = std::string{"a2a"};
     config_.micro_batch_size = whole_or({"MICRO_BATCH_SIZE", "MBS"}, 1);
     config_.seq_length = whole_or({"MAX_SEQLEN", "ENCODER_SEQ_LENGTH", "SEQ_LENGTH"},
