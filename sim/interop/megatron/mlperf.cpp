@@ -316,7 +316,10 @@ class MlperfReader {
     if (experts && config_.recompute_modules && !config_.recompute_granularity)
       config_.recompute_granularity = std::string{"selective"};
     config_.offload_activations = flag({"CPU_OFFLOADING"}, false);
-    if (*config_.offload_activations) config_.offload_layers = whole({"CPU_OFFLOADING_NUM_LAYERS"});
+    if (*config_.offload_activations && tunes)
+      config_.offload_activations.place->problem("is not modelled beside adapters; allowed: 0");
+    else if (*config_.offload_activations)
+      config_.offload_layers = whole({"CPU_OFFLOADING_NUM_LAYERS"});
     const bool whole_step = *flag({"FULL_CUDA_GRAPH"}, false);
     const bool layers = *flag({"MCORE_CUDA_GRAPH"}, false);
     read_graph_switch(root_, "CUDA_GRAPH_IMPLEMENTATION", read_);
