@@ -40,14 +40,12 @@ constexpr auto words_of(Protocol) {
                     Word{Protocol::ll, "ll"}, Word{Protocol::ll128, "ll128"}};
 }
 
-inline constexpr int latest_nccl = 230;  // 100 times the major version, and the minor: 2.30
-
 struct CollectiveChoice {
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
   int server_shards = 1;     // parameter_server
   bool use_measured = true;  // the topology's curves, where `algorithm` is automatic
-  int nccl = latest_nccl;    // version whose choice of algorithms is asked for
+  int nccl = 0;              // version whose choices are asked for; 0: the network's
   int least_blocks = 0;      // NCCL_MIN_CTAS
   bool operator==(const CollectiveChoice&) const = default;
 };

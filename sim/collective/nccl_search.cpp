@@ -117,7 +117,7 @@ NcclGroup nccl_group(const Cluster& machine, const GroupShape& shape, Collective
                   .nodes = shape.nodes,
                   .ranks_per_node = shape.ranks_per_node,
                   .generations_differ = cluster.generations_differ()};
-  group.version = choice.nccl;
+  group.version = choice.nccl > 0 ? choice.nccl : network.nccl;
   group.nccl = group.generation != Generation::cpu;
   if (!group.nccl) return group;
   group.rccl = is_cdna(group.generation);
