@@ -47,6 +47,7 @@ struct CollectiveChoice {
   bool use_measured = true;  // the topology's curves, where `algorithm` is automatic
   int nccl = 0;              // version whose choices are asked for; 0: the network's
   int least_blocks = 0;      // NCCL_MIN_CTAS
+  int most_blocks = 0;       // NCCL_MAX_CTAS; 0: no limit
   bool operator==(const CollectiveChoice&) const = default;
 };
 
@@ -99,7 +100,8 @@ std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuI
                                     CollectiveKind kind, Algorithm algorithm, int server_shards);
 
 // A message between two devices (pipeline send/receive), and the links it loads.
-CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes);
+CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes,
+                             int most_blocks = 0);
 std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route);
 
 // Bus bandwidth factor of nccl-tests (doc/PERFORMANCE.md): busbw = algbw * factor.

@@ -140,7 +140,10 @@ Form direct_form(const FormInput& in) {
   form.transfer = form.link_time;
   if (in.group.nccl) {
     const double share = in.group.pcie ? 1 : message_share(in.group.generation);
-    const double streamed = std::max(inside / share, outside / network_share);
+    double streamed = std::max(inside / share, outside / network_share);
+    if (in.group.most_blocks > 0)
+      streamed = std::max(streamed, (p - 1) / p * in.bytes /
+                                        (in.group.blocks * block_rate(in.group.generation) * 1e9));
     form.transfer = streamed + 2 * std::sqrt(peer_handover * streamed);
   }
   form.traffic = (p - 1) / p * in.bytes;
@@ -196,7 +199,8 @@ void replace_transfer(CollectiveCost& cost, const MeasuredCurve& curve, double b
 
 }  // namespace
 
-CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes) {
+CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes,
+                             int most_blocks) {
   const Cluster cluster = machine.of_pool(route.pool);
   CollectiveCost cost{.algorithm = Algorithm::direct};
   cost.rounds = 1;
@@ -217,7 +221,8 @@ CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes b
                        .nodes = route.kind == PathKind::network ? 2 : 1,
                        .ranks_per_node = route.kind == PathKind::network ? 1 : 2,
                        .nic_bw = nic_bw,
-                       .blocks = 8,
+                       .blocks = limited(8, most_blocks),
+                       .most_blocks = most_blocks,
                        .version = network.nccl};
   const FormInput in{.shape = {.intra_latency = route.latency, .inter_latency = route.latency},
                      .group = pair,

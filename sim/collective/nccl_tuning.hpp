@@ -4,6 +4,8 @@
 // in microseconds and bandwidths in GB/s (1e9 bytes/s) here, as they are quoted there.
 #pragma once
 
+#include <algorithm>
+
 #include "sim/collective/collective_cost.hpp"
 
 namespace sim {
@@ -32,6 +34,7 @@ struct NcclGroup {
   double tree_bw = 0;               // the same of the tree graph, which has as many channels
   double nic_bw = 0;                // speed of one channel that has a NIC to itself
   int blocks = 1;                   // channels after connection: one thread block (SM) each at most
+  int most_blocks = 0;              // limit of the job's settings; 0: none
   int version = latest_nccl;
   bool nvls = false;  // NVLS (one node) or NVLSTree (several) is offered
   int nvls_channels = 0;
@@ -39,6 +42,9 @@ struct NcclGroup {
   double bus_bw() const { return channels * channel_bw; }
   int span() const { return nodes == 1 ? 0 : nodes == 2 ? 1 : 2; }  // column of per-size tables
 };
+constexpr int limited(int blocks, int most) {
+  return most > 0 ? std::min(blocks, most) : blocks;
+}
 NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, CollectiveChoice choice = {});
 
 // Channels and speeds of RCCL (rccl_tuning.cpp).

@@ -162,6 +162,12 @@ TEST_CASE("a ring between nodes is held back by its thread blocks", "[collective
   const double bus =
       group_shape(cluster, block(cluster, 10, 8)).ring_bandwidth.in_bytes_per_second();
   CHECK(bus > 16 * 20.3e9);
+  CollectiveChoice one = ring;
+  one.most_blocks = 1;  // NCCL_MAX_CTAS
+  CHECK_THAT(to_seconds(cost_of(cluster, 10, 8, all_gather, 16_GiB, one).transfer),
+             WithinRel(traffic / 20.3e9, 1e-6));
+  CHECK(to_seconds(cost_of(cluster, 1, 8, CollectiveKind::all_to_all, 1_GiB, {.most_blocks = 1})
+                       .transfer) > 7.0 / 8 * 1073741824 / 20.3e9);
   CollectiveChoice more = ring;
   more.least_blocks = 24;  // NCCL_MIN_CTAS
   CHECK_THAT(to_seconds(cost_of(cluster, 10, 8, all_gather, 16_GiB, more).transfer),
