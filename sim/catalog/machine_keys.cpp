@@ -116,6 +116,8 @@ std::vector<Key> network() {
       time_key("network.simple_overhead", "more of it per hop under NCCL's Simple protocol"),
       flag_key("network.nvls_tree", "NVLink SHARP continues as a tree between nodes"),
       flag_key("network.merged_nics", "NCCL sees the NICs of a GPU as one (EFA)"),
+      count_key("network.nccl_minor", {4, 99}, "minor version",
+                "x of the NCCL 2.x that the jobs run; default: 30"),
       quantity_key(size, "network.tuner.ll", of_cluster_file(), "largest message of protocol LL"),
       quantity_key(size, "network.tuner.ll128", of_cluster_file(),
                    "largest message of protocol LL128"),

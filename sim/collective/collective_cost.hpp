@@ -40,15 +40,14 @@ constexpr auto words_of(Protocol) {
                     Word{Protocol::ll, "ll"}, Word{Protocol::ll128, "ll128"}};
 }
 
-inline constexpr int latest_nccl = 230;  // 100 times the major version, and the minor: 2.30
-
 struct CollectiveChoice {
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
   int server_shards = 1;     // parameter_server
   bool use_measured = true;  // the topology's curves, where `algorithm` is automatic
-  int nccl = latest_nccl;    // version whose choice of algorithms is asked for
+  int nccl = 0;              // version whose choices are asked for; 0: the network's
   int least_blocks = 0;      // NCCL_MIN_CTAS
+  int most_blocks = 0;       // NCCL_MAX_CTAS; 0: no limit
   bool operator==(const CollectiveChoice&) const = default;
 };
 
@@ -101,7 +100,8 @@ std::vector<Hop> collective_pattern(const Cluster& cluster, std::span<const GpuI
                                     CollectiveKind kind, Algorithm algorithm, int server_shards);
 
 // A message between two devices (pipeline send/receive), and the links it loads.
-CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes);
+CollectiveCost transfer_cost(const Cluster& cluster, const Route& route, Bytes bytes,
+                             int most_blocks = 0);
 std::vector<Hop> transfer_pattern(const Cluster& cluster, const Route& route);
 
 // Bus bandwidth factor of nccl-tests (doc/PERFORMANCE.md): busbw = algbw * factor.

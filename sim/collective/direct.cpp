@@ -1,9 +1,9 @@
 // Pairwise messages: all-to-all as NCCL's send/receive kernels do it, and the transfer between two
 // devices.
-//   all-to-all  alpha per batch of peers + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
+//   all-to-all  alpha per round of peers + max( (g-1)/p n / B_in, (p-g)/p n / (B_out/g) )
 // Peers inside the node and beyond are served at once by different channels. A member has several
-// of its p-1 messages in flight: NCCL batches 8 peers per launch step
-// (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in src/include/device.h), so the latency counts batches.
+// of its p-1 messages in flight: each channel takes 8 peers at once
+// (NCCL_MAX_DEV_WORK_P2P_PER_BATCH in src/include/device.h), so the latency counts rounds of them.
 #include <algorithm>
 #include <cmath>
 
@@ -12,8 +12,6 @@
 namespace sim {
 namespace {
 
-constexpr double peers_per_batch = 8;
-
 // Thread blocks of a message: a channel more for each 32 KiB, the work below which NCCL drops a
 // block of its Simple kernels (512 threads of 64 bytes), up to 4 channels for one peer.
 int message_blocks(double bytes) {
@@ -21,10 +19,12 @@ int message_blocks(double bytes) {
 }
 
 // A channel has 8 chunks of 128 KiB on the way between nodes (NCCL_STEPS, NCCL_P2P_NET_CHUNKSIZE),
-// and a chunk's place is free again only after proxies, NICs and copies at both ends: 44.5 us, read
-// off ring shifts over 400 Gb/s, 24.9 GB/s over 2 channels (10 ranks) and 15.2 over 1 (80 ranks).
+// and a chunk's place is free again only after proxies, NICs and copies at both ends. Read off ring
+// shifts over 400 Gb/s: 14.5 and 15.2 GB/s over 1 channel (128 and 256 B200, 80 H100), 26.1 and
+// 24.9 over 2 (64 B200, 10 H100), 42.5 and 44.2 over 4 (16 and 32 B200).
 constexpr double window_bytes = 8 * 128 * 1024.0;
-constexpr double window_seconds = 44.5e-6;
+constexpr double window_seconds = 63.2e-6;
+constexpr double joint_rate = 119e9;
 
 // All-to-all: what its messages reach of the NICs' payload rate together (44.8 and 46.1 of 48.9
 // GB/s over ten nodes of one and eight), and the hand-over of its rounds of peers, as in
@@ -43,7 +43,8 @@ double near_rate(const NcclGroup& group, double bytes, double link) {
 // The same between nodes.
 double far_rate(const NcclGroup& group, double bytes, double link) {
   if (!group.nccl) return link;
-  return 1 / (window_seconds / (window_bytes * message_channels(group, bytes)) + 1 / link);
+  const double windows = window_bytes * message_channels(group, bytes);
+  return std::min(network_share * link, 1 / (window_seconds / windows + 1 / joint_rate));
 }
 
 class DirectSteps : public StepSequence {
@@ -112,7 +113,7 @@ int flows_at_once(const FormInput& in) {
   const int peers = in.ranks() - 1;
   if (!in.group.nccl) return peers;
   const int channels = message_channels(in.group, in.bytes / in.ranks());
-  return std::min(peers * channels, static_cast<int>(peers_per_batch) * in.group.blocks);
+  return std::min(peers * channels, peers_per_batch * in.group.blocks);
 }
 
 void require_all_to_all(CollectiveKind kind) {
@@ -129,15 +130,20 @@ Form direct_form(const FormInput& in) {
   const double g = in.per_node();
   const HopSeconds hop = hop_seconds(in, Algorithm::direct);
   Form form;
-  form.latency = hop.base + std::max(std::ceil((g - 1) / peers_per_batch) * hop.intra,
-                                     std::ceil((p - g) / peers_per_batch) * hop.inter);
+  const auto rounds = [&](double peers) {
+    return message_rounds(in.group, static_cast<int>(peers), in.bytes / p);
+  };
+  form.latency = hop.base + std::max(rounds(g - 1) * hop.intra, rounds(p - g) * hop.inter);
   const double inside = g > 1 ? (g - 1) / p * in.bytes / in.intra_bw() : 0;
   const double outside = in.nodes() > 1 ? (p - g) / p * in.bytes * g / in.inter_bw() : 0;
   form.link_time = std::max(inside, outside);
   form.transfer = form.link_time;
   if (in.group.nccl) {
     const double share = in.group.pcie ? 1 : message_share(in.group.generation);
-    const double streamed = std::max(inside / share, outside / network_share);
+    double streamed = std::max(inside / share, outside / network_share);
+    if (in.group.most_blocks > 0)
+      streamed = std::max(streamed, (p - 1) / p * in.bytes /
+                                        (in.group.blocks * block_rate(in.group.generation) * 1e9));
     form.transfer = streamed + 2 * std::sqrt(peer_handover * streamed);
   }
   form.traffic = (p - 1) / p * in.bytes;
@@ -193,7 +199,8 @@ void replace_transfer(CollectiveCost& cost, const MeasuredCurve& curve, double b
 
 }  // namespace
 
-CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes) {
+CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes bytes,
+                             int most_blocks) {
   const Cluster cluster = machine.of_pool(route.pool);
   CollectiveCost cost{.algorithm = Algorithm::direct};
   cost.rounds = 1;
@@ -202,14 +209,21 @@ CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes b
   const std::vector<Hop> wire = transfer_pattern(cluster, route);
   const PathQuality quality = path_quality(cluster, route);
   double link = rate_limit(cluster, wire).in_bytes_per_second();
+  // NCCL knows neither losses nor windows.
+  const double nic_bw = std::max(link, network.nic_rate.in_bytes_per_second()) * 1e-9;
   if (quality.most > Bandwidth{}) link = std::min(link, quality.most.in_bytes_per_second());
   // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
   const NcclGroup pair{.generation = cluster.device().generation,
                        .nccl = cluster.device().generation != Generation::cpu,
+                       .rccl = is_cdna(cluster.device().generation),
                        .pcie = route.kind == PathKind::pcie || route.kind == PathKind::socket,
                        .ranks = 2,
                        .nodes = route.kind == PathKind::network ? 2 : 1,
-                       .ranks_per_node = route.kind == PathKind::network ? 1 : 2};
+                       .ranks_per_node = route.kind == PathKind::network ? 1 : 2,
+                       .nic_bw = nic_bw,
+                       .blocks = limited(8, most_blocks),
+                       .most_blocks = most_blocks,
+                       .version = network.nccl};
   const FormInput in{.shape = {.intra_latency = route.latency, .inter_latency = route.latency},
                      .group = pair,
                      .network_overhead = to_seconds(network.network_overhead),

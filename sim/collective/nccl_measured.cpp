@@ -3,6 +3,7 @@
 // curves of validation/curves (its index has the sources).
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -62,9 +63,43 @@ double nvls_tree_rate(const NcclGroup& group) {
   return group.nodes == 2 ? 60.5 : 46.5;
 }
 
+namespace {
+
+int divided_up(int count, int by) {
+  return (count + by - 1) / by;
+}
+
+// Channels that a group's messages share (p2pnChannels).
+int shared_channels(const NcclGroup& group) {
+  if (group.rccl) return limited(32, group.most_blocks);
+  return std::clamp(static_cast<int>(std::bit_ceil(static_cast<unsigned>(group.blocks))), 1, 64);
+}
+
+int network_channels(const NcclGroup& group) {
+  const int shared = shared_channels(group);
+  if (group.version < 220 && !group.rccl) return std::min(2, shared);
+  if (group.version < 229 || group.rccl)
+    return 2 * group.ranks <= 4 * shared ? std::min(2, shared) : 1;
+  constexpr double channel_rate = 14;  // GB/s, NCCL_P2P_PER_CHANNEL_NET_BW
+  const int wanted = static_cast<int>(std::ceil(std::floor(group.nic_bw) / channel_rate));
+  int channels = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(1, wanted))));
+  channels = std::min(channels, shared);
+  while (channels > 1 && channels * divided_up(group.ranks, peers_per_batch) > shared)
+    channels /= 2;
+  return channels;
+}
+
+}  // namespace
+
+int message_rounds(const NcclGroup& group, int peers, double bytes) {
+  if (!group.nccl) return divided_up(peers, peers_per_batch);
+  return divided_up(peers * message_channels(group, bytes),
+                    peers_per_batch * shared_channels(group));
+}
+
 int message_channels(const NcclGroup& group, double bytes) {
-  constexpr int most = 32;
-  if (group.nodes > 1) return 2 * group.ranks <= 4 * most ? 2 : 1;
+  const int most = limited(32, group.most_blocks);
+  if (group.nodes > 1) return network_channels(group);
   int channels = most;
   while (channels * group.ranks > most && channels > 1)
     channels /= 2;

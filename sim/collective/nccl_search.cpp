@@ -105,6 +105,14 @@ void search_nvls(NcclGroup& group, const GroupShape& shape, const NetworkTraits&
                group.ranks_per_node > 1 && shape.uniform;
 }
 
+// maxCTAs (connect.cc, nvls.cc).
+void limit_blocks(NcclGroup& group, int most) {
+  group.most_blocks = most;
+  group.blocks = limited(group.blocks, most);
+  group.channels = limited(group.channels, most);
+  group.nvls_channels = limited(group.nvls_channels, most);
+}
+
 }  // namespace
 
 NcclGroup nccl_group(const Cluster& machine, const GroupShape& shape, CollectiveChoice choice) {
@@ -117,12 +125,13 @@ NcclGroup nccl_group(const Cluster& machine, const GroupShape& shape, Collective
                   .nodes = shape.nodes,
                   .ranks_per_node = shape.ranks_per_node,
                   .generations_differ = cluster.generations_differ()};
-  group.version = choice.nccl;
+  group.version = choice.nccl > 0 ? choice.nccl : network.nccl;
   group.nccl = group.generation != Generation::cpu;
   if (!group.nccl) return group;
   group.rccl = is_cdna(group.generation);
   if (group.rccl) {
     search_rings_of_rccl(group, shape, choice.least_blocks);
+    limit_blocks(group, choice.most_blocks);
     return group;
   }
   const double line_rate =
@@ -134,6 +143,7 @@ NcclGroup nccl_group(const Cluster& machine, const GroupShape& shape, Collective
   search_graph(group, shape, line_rate / nics, nics);
   group.blocks = std::max(group.blocks, std::min(choice.least_blocks, 64));
   search_nvls(group, shape, network);
+  limit_blocks(group, choice.most_blocks);
   return group;
 }
 

@@ -4,6 +4,8 @@
 // in microseconds and bandwidths in GB/s (1e9 bytes/s) here, as they are quoted there.
 #pragma once
 
+#include <algorithm>
+
 #include "sim/collective/collective_cost.hpp"
 
 namespace sim {
@@ -32,6 +34,7 @@ struct NcclGroup {
   double tree_bw = 0;               // the same of the tree graph, which has as many channels
   double nic_bw = 0;                // speed of one channel that has a NIC to itself
   int blocks = 1;                   // channels after connection: one thread block (SM) each at most
+  int most_blocks = 0;              // limit of the job's settings; 0: none
   int version = latest_nccl;
   bool nvls = false;  // NVLS (one node) or NVLSTree (several) is offered
   int nvls_channels = 0;
@@ -39,6 +42,9 @@ struct NcclGroup {
   double bus_bw() const { return channels * channel_bw; }
   int span() const { return nodes == 1 ? 0 : nodes == 2 ? 1 : 2; }  // column of per-size tables
 };
+constexpr int limited(int blocks, int most) {
+  return most > 0 ? std::min(blocks, most) : blocks;
+}
 NcclGroup nccl_group(const Cluster& cluster, const GroupShape& shape, CollectiveChoice choice = {});
 
 // Channels and speeds of RCCL (rccl_tuning.cpp).
@@ -69,11 +75,16 @@ double message_share(Generation generation);                   // of NVLink, by 
 double block_rate(Generation generation);       // GB/s that one thread block passes on
 double nvls_tree_rate(const NcclGroup& group);  // GB/s per channel, bus bandwidth
 
-// Channels of a message to one peer (src/graph/paths.cc ncclTopoComputeP2pChannels; src/enqueue.cc
-// calcP2pChannelCount). Between nodes 2, but 1 where 2 per rank exceed 4 times the 32 channels.
-// Within one node the 32 channels by ranks at least, doubled while a channel's part is above
-// 16 MiB.
+inline constexpr int peers_per_batch = 8;  // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+// Channels of a message to one peer. Between nodes what its NIC needs at 14 GB/s each, halved until
+// all peers go at once, 8 in a channel (NCCL 2.29 on); 2 before, from 2.20 on 1 in large groups.
+// What NCCL before 2.12 does, a channel with a window four times as large, is not told apart.
+// Within one node the 32 channels by ranks at least, doubled while a channel's part is above 16
+// MiB. Source: src/graph/paths.cc ncclTopoGetNchannels, ncclTopoComputeP2pChannels of v2.28.9,
+// v2.30.7; src/enqueue.cc calcP2pChannelCount.
 int message_channels(const NcclGroup& group, double bytes);
+// Rounds in which a member's messages to `peers` others go: 8 peers at once in each channel.
+int message_rounds(const NcclGroup& group, int peers, double bytes);
 
 // Thread blocks that NCCL starts for this many bytes (src/enqueue.cc, computeCollChunkInfo).
 int blocks_used(const NcclGroup& group, Algorithm algorithm, Protocol protocol, double bytes);

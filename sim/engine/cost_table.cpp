@@ -306,6 +306,7 @@ CommCost comm_cost(const CollectiveCost& cost, const Device& device) {
 CollectiveChoice choice_for(const Collective& request, const SimulationOptions& options) {
   CollectiveChoice choice =
       is_within_layers(request.group) ? options.tensor_choice : options.data_choice;
+  choice.most_blocks = limit_of(options.most_blocks, request.group);
   if (request.kind == CollectiveKind::all_to_all) choice.algorithm = Algorithm::automatic;
   return choice;
 }
@@ -332,8 +333,8 @@ CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,
 
 CommCost priced_transfer(const Cluster& cluster, const Route& route, Bytes bytes,
                          const SimulationOptions& options) {
-  CommCost cost =
-      comm_cost(transfer_cost(cluster, route, bytes), cluster.of_pool(route.pool).device());
+  CommCost cost = comm_cost(transfer_cost(cluster, route, bytes, options.most_blocks.pipeline),
+                            cluster.of_pool(route.pool).device());
   slow_down(cost, options.factors.pipeline);
   if (!options.interference || options.free_pipeline) hold_nothing(cost);
   if (options.free_pipeline) cost.latency = cost.transfer = Duration{};

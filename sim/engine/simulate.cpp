@@ -120,8 +120,9 @@ System wire_and_fold(const Plan& plan, const Cluster& cluster, const SimulationO
 // Whether a system wired for one of them serves the other once it is priced again.
 bool same_wiring(const SimulationOptions& a, const SimulationOptions& b) {
   return a.collectives == b.collectives && a.tensor_choice == b.tensor_choice &&
-         a.data_choice == b.data_choice && folds(a) == folds(b) && a.stragglers == b.stragglers &&
-         a.link_contention == b.link_contention && a.measured == b.measured;
+         a.data_choice == b.data_choice && a.most_blocks == b.most_blocks && folds(a) == folds(b) &&
+         a.stragglers == b.stragglers && a.link_contention == b.link_contention &&
+         a.measured == b.measured;
 }
 
 ExecutorInput executor_input(const Plan& plan, const System& system, const Prepared& prepared,

@@ -61,6 +61,7 @@ struct Imported {
   Framework framework;
   bool graphs = false;
   std::vector<GraphModule> graph_scope{};
+  BlockLimits most_blocks{};
   int segment_gpus = 0;     // that the scheduler keeps on one rack (Slurm, --segment); 0: not known
   std::vector<Note> notes;  // what the forecast will leave out or read otherwise
   std::vector<std::string> ignored;  // keys without an effect on time or memory of a step

@@ -102,6 +102,7 @@ Scenario scenario_of(const JobFile& job, const ImportRequest& known, const Impor
                  scenario.cluster.device());
   scenario.options.graphs = imported.graphs;
   scenario.options.graph_scope = imported.graph_scope;
+  scenario.options.most_blocks = imported.most_blocks;
   scenario.options.device_spread = published_device_spread;
   return scenario;
 }

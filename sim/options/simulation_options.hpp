@@ -12,6 +12,7 @@
 #include "sim/base/words.hpp"
 #include "sim/collective/collective_cost.hpp"
 #include "sim/cost/kernel_cost.hpp"
+#include "sim/options/block_limits.hpp"
 #include "sim/options/graph_module.hpp"
 
 namespace sim {
@@ -32,6 +33,7 @@ struct Straggler {
 struct SimulationOptions {
   CollectiveModel collectives = CollectiveModel::fluid;
   CollectiveChoice tensor_choice{}, data_choice{};  // algorithm and protocol per group role
+  BlockLimits most_blocks{};                        // of NCCL's communicators
   bool fold = true;                                 // simulate one rank per symmetry class
   bool jump = true;     // over whole periods of a steady state: exact, the same with and without
   bool graphs = false;  // operators are captured in a graph: no host issue time

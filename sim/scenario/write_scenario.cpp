@@ -102,6 +102,11 @@ void write_simulation(const Scenario& scenario, const std::string& folder, Lines
   out.add("server_shards", options.tensor_choice.server_shards);
   if (!scenario.anchor_path.empty()) out.add("anchor", reference(scenario.anchor_path, folder));
   std::vector<std::string> items;
+  for (const BlockLimitField& field : block_limit_fields)
+    if (options.most_blocks.*field.member > 0)
+      items.push_back(fmt::format("{}: {}", field.name, options.most_blocks.*field.member));
+  if (!items.empty()) out.add("most_blocks", fmt::format("{{{}}}", fmt::join(items, ", ")));
+  items.clear();
   for (const TimeFactorField& field : time_factor_fields)
     if (scenario.anchor_path.empty() && options.factors.*field.member != 1)
       items.push_back(fmt::format("{}: {}", field.name, options.factors.*field.member));

@@ -82,6 +82,8 @@ struct MeasuredCurve {
   std::vector<MeasuredPoint> points;  // ascending size
 };
 
+inline constexpr int latest_nccl = 230;  // 100 times the major version, and the minor: 2.30
+
 struct NetworkTraits {
   std::string cpu_vendor;       // "intel" or "amd": NCCL's tuning depends on it
   bool nvls = false;            // NVSwitch reduces in the switch (NVLink SHARP)
@@ -93,6 +95,7 @@ struct NetworkTraits {
   std::optional<Bytes> most_ll{}, most_ll128{};
   bool nvls_tree = true;          // NVLS within nodes may go on as a tree between them
   bool merged_nics = false;       // the network's plugin shows the NICs of a GPU as one
+  int nccl = latest_nccl;         // version of NCCL that the jobs run
   double network_efficiency = 1;  // payload share of the line rate (headers, protocol)
   int nics_per_node = 0;
   Bandwidth nic_rate{};  // line rate of the slowest NIC

@@ -54,6 +54,8 @@ NetworkTraits read_network(const ObjectReader& reader) {
   traits.simple_overhead = reader.duration_or("simple_overhead", Duration{});
   traits.nvls_tree = reader.boolean_or("nvls_tree", true);
   traits.merged_nics = reader.boolean_or("merged_nics", false);
+  traits.nccl = 200 + static_cast<int>(reader.integer_or("nccl_minor", latest_nccl - 200,
+                                                         {.min = 4, .max = 99}));
   if (reader.has("tuner")) {
     const ObjectReader tuner = reader.object("tuner");
     traits.most_ll = tuner.bytes("ll");

@@ -98,6 +98,7 @@ void join_networks(NetworkTraits& joint, const NetworkTraits& other) {
     joint.most_ll = joint.most_ll128 = std::nullopt;
   joint.nvls_tree = joint.nvls_tree && other.nvls_tree;
   joint.merged_nics = joint.merged_nics && other.merged_nics;
+  weaken(joint.nccl, other.nccl);
   weaken(joint.network_efficiency, other.network_efficiency);
   weaken(joint.nics_per_node, other.nics_per_node);
   weaken(joint.nic_rate, other.nic_rate);

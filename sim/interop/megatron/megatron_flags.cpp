@@ -12,6 +12,7 @@
 #include "sim/interop/hub_models.hpp"
 #include "sim/interop/megatron/megatron_experts.hpp"
 #include "sim/interop/megatron/megatron_launch.hpp"
+#include "sim/interop/megatron/nccl_options.hpp"
 #include "sim/interop/settings.hpp"
 #include "sim/model/model.hpp"
 
@@ -231,12 +232,17 @@ Imported import_megatron(const Document& flags, const ImportRequest& request) {
   Imported read;
   const ImportRequest known = with_gpus_of_launcher(root, request, read);
   const MegatronConfig config = read_megatron_flags(root, known, read);
+  Text nccl_options;
+  read_setting(root, "--nccl-communicator-config-path", nccl_options);
   for (const Remark& remark : flags.remarks())
     read.notes.push_back({remark.about, remark.what});
   flags.finish();
   Imported result = scenario_of_megatron(config, {}, known, root);
   result.graphs = read.graphs;
   result.graph_scope = read.graph_scope;
+  if (nccl_options)
+    read_nccl_options(resolve_path(flags.name(), *nccl_options), "--nccl-communicator-config-path",
+                      result);
   leave_single_choice(result);
   result.framework.execution.expandable_segments = read.framework.execution.expandable_segments;
   result.framework.execution.max_split_size = read.framework.execution.max_split_size;

@@ -38,6 +38,9 @@ class Writer {
     kernels();
     if (scenario_.options.graphs)
       note("simulation.graphs", "CUDA graphs are not switched on: see --cuda-graph-impl");
+    if (scenario_.options.most_blocks != BlockLimits{})
+      note("simulation.most_blocks",
+           "NCCL's options are a file: see --nccl-communicator-config-path");
     return config_;
   }
 

@@ -20,6 +20,9 @@ void read_collectives(const Layered& section, SimulationOptions& options) {
   options.data_choice.protocol = section.word_or("data_protocol", Protocol::automatic);
   const int shards = section.int_or("server_shards", 1, {1, 1 << 16});
   options.tensor_choice.server_shards = options.data_choice.server_shards = shards;
+  const Layered blocks = section.section("most_blocks");
+  for (const BlockLimitField& field : block_limit_fields)
+    options.most_blocks.*field.member = blocks.int_or(field.name, 0, {0, most_nccl_blocks});
 }
 
 Trouble read_trouble(const Layered& section, SimulationOptions& options) {

@@ -199,7 +199,7 @@ void add_clusters(std::vector<Host>& hosts) {
 std::vector<Host> hosts() {
   // Sections that are there, so that readers ask for their keys.
   const std::string empty =
-      "simulation: {time_factors: {}}\nframework: {}\nflops: {}\ntraining: {}\n";
+      "simulation: {time_factors: {}, most_blocks: {}}\nframework: {}\nflops: {}\ntraining: {}\n";
   const std::string layout = empty + "layout:\n" + batch;
   const std::string budget =
       "price: {}, power: {}, failures: {}, preemption: {}, stragglers: {}, checkpoint: {}, "

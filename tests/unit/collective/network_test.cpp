@@ -133,9 +133,24 @@ TEST_CASE("messages have NCCL's channels", "[collective]") {
   CHECK(channels(8, 1, 128 * 1048576.0) == 8);  // parts of 16 MiB
   CHECK(channels(8, 1, 1e9) == 32);
   CHECK(channels(2, 1, 1e3) == 16);
-  CHECK(channels(10, 10, 1e9) == 2);
-  CHECK(channels(64, 8, 1e9) == 2);
-  CHECK(channels(65, 8, 1e9) == 1);
+  // Between nodes, 400 Gb/s a GPU: 4, halved until all peers go at once.
+  const auto across = [](int ranks, int blocks, double nic_bw, int version) {
+    return message_channels(
+        {.ranks = ranks, .nodes = 2, .nic_bw = nic_bw, .blocks = blocks, .version = version}, 1e9);
+  };
+  CHECK(across(16, 16, 48, 229) == 4);
+  CHECK(across(32, 16, 48, 229) == 4);
+  CHECK(across(33, 16, 48, 229) == 2);
+  CHECK(across(64, 16, 48, 229) == 2);
+  CHECK(across(65, 16, 48, 229) == 1);
+  CHECK(across(10, 4, 48, 230) == 2);
+  CHECK(across(2, 4, 24, 230) == 2);
+  CHECK(across(2, 4, 12, 230) == 1);
+  CHECK(across(2, 8, 96, 230) == 8);
+  // Before 2.29 two; from 2.20 on one where two of each rank exceed four times the channels.
+  CHECK(across(64, 32, 48, 228) == 2);
+  CHECK(across(65, 32, 48, 228) == 1);
+  CHECK(across(65, 32, 48, 219) == 2);
 }
 
 TEST_CASE("a ring between nodes is held back by its thread blocks", "[collective]") {
@@ -147,6 +162,12 @@ TEST_CASE("a ring between nodes is held back by its thread blocks", "[collective
   const double bus =
       group_shape(cluster, block(cluster, 10, 8)).ring_bandwidth.in_bytes_per_second();
   CHECK(bus > 16 * 20.3e9);
+  CollectiveChoice one = ring;
+  one.most_blocks = 1;  // NCCL_MAX_CTAS
+  CHECK_THAT(to_seconds(cost_of(cluster, 10, 8, all_gather, 16_GiB, one).transfer),
+             WithinRel(traffic / 20.3e9, 1e-6));
+  CHECK(to_seconds(cost_of(cluster, 1, 8, CollectiveKind::all_to_all, 1_GiB, {.most_blocks = 1})
+                       .transfer) > 7.0 / 8 * 1073741824 / 20.3e9);
   CollectiveChoice more = ring;
   more.least_blocks = 24;  // NCCL_MIN_CTAS
   CHECK_THAT(to_seconds(cost_of(cluster, 10, 8, all_gather, 16_GiB, more).transfer),

@@ -1,10 +1,13 @@
 // Files of training jobs as scenarios: what they mean, and the exact text of what is refused. All
 // inputs are written for these tests.
+#include <fstream>
+
 #include "sim/framework/bucket_sizes.hpp"
 #include "sim/interop/job_file.hpp"
 #include "sim/scripts/scripts.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
+#include "tests/temporary.hpp"
 #include "tests/unit/interop/imports.hpp"
 
 using namespace sim;
@@ -56,6 +59,21 @@ TEST_CASE("what CUDA graphs capture", "[interop]") {
         std::vector<GraphModule>{GraphModule::attn, GraphModule::moe_router,
                                  GraphModule::moe_preprocess});
   CHECK(flag_problems(megatron(on + "--cuda-graph-scope vision")).size() == 1);
+}
+
+TEST_CASE("NCCL's options by communicator", "[interop]") {
+  const std::string path = test::temporary_path("nccl.yaml");
+  std::ofstream{path} << "cp: {cga_cluster_size: 1, min_ctas: 1, max_ctas: 1}\n"
+                         "dp: {max_ctas: 8}\ndp_cp: {max_ctas: 12}\ntp_exp: {max_ctas: 2}\n";
+  const auto of = [](const std::string& file) {
+    return from_flags(megatron("--nccl-communicator-config-path " + file));
+  };
+  const Imported job = of(path);
+  std::filesystem::remove(path);
+  CHECK(job.most_blocks == BlockLimits{.context = 1, .data = 12});
+  CHECK_FALSE(notes(job, "--nccl-communicator-config-path"));
+  CHECK(of("not_here.yaml").most_blocks == BlockLimits{});
+  CHECK(notes(of("not_here.yaml"), "--nccl-communicator-config-path"));
 }
 
 TEST_CASE("Megatron-LM's defaults are filled in", "[interop]") {
