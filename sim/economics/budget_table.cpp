@@ -72,6 +72,7 @@ class Table {
         "energy scale with it",
         100 * interval.level,
         range_text(interval.shortest(forecast_.step), interval.longest(forecast_.step))));
+    if (interval.of_unknown_framework()) page_.line(std::string{unnamed_text});
   }
 
   // A row with a column for each kind of capacity.

@@ -41,6 +41,7 @@ std::string headline(const Report& report) {
                       "{:.0f} % of such runs lie in these ranges: so do {} measured runs of "
                       "{} published sets.",
                       100 * interval.level, grouped(interval.rows), interval.sets);
+    if (interval.of_unknown_framework()) basis += fmt::format(" {}.", unnamed_text);
   }
   const StageMemory& worst = report.worst_memory();
   std::string html = fmt::format("<p>{} on {} x {}<br>{}</p>\n", html_text(report.model),

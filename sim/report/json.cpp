@@ -186,6 +186,7 @@ void add_interval(Json& json, const Report& report) {
   json["interval"] = {{"share", interval.level},
                       {"runs", interval.rows},
                       {"sets", interval.sets},
+                      {"framework_named", interval.named},
                       {"unlike", interval.unlike}};
 }
 

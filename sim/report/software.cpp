@@ -48,7 +48,8 @@ std::string key_of(const std::string& value) {
 
 Software software_of(const Scenario& scenario) {
   const Preset& preset = base_of(scenario);
-  Software made{.framework = std::string{preset.title},
+  Software made{.framework = scenario.names_framework ? std::string{preset.title}
+                                                      : "framework not named, as Megatron-LM",
                 .version = std::string{preset.version},
                 .preset = text_of(preset),
                 .kernels = kernels_text(scenario.framework, scenario.model),

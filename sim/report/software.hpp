@@ -10,7 +10,7 @@ namespace sim {
 
 // Software is what of a framework the kernels, waits and memory of a forecast are those of.
 struct Software {
-  std::string framework;  // "Megatron-LM"
+  std::string framework;  // "Megatron-LM"; "framework not named"
   std::string version;    // of its preset; empty: kernels of no one version
   std::string preset;     // "torchtitan 2025", key framework.name and .version
   std::string kernels;    // "layers compiled, loss eager, optimizer eager"

@@ -101,6 +101,9 @@ void add_interval(Page& page, const Report& report, const TimeInterval& interval
       interval.own_runs > 0 ? fmt::format("{:.0f} %, anchored on {} run{}", 100 * interval.level,
                                           interval.own_runs, interval.own_runs == 1 ? "" : "s")
                             : fmt::format("{:.0f} % of such runs", 100 * interval.level)));
+  if (interval.of_unknown_framework())
+    for (const std::string& line : wrapped(fmt::format("! {}", unnamed_text), page_width))
+      page.line(page.paint("33", line));
   if (interval.unlike.empty()) return;
   std::string names;
   for (const std::string& name : interval.unlike)

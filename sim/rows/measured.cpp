@@ -103,15 +103,30 @@ MeasuredSet load_measured_set(const std::string& path) {
   return set;
 }
 
-MeasuredSet load_table_set(const std::string& path, const std::string& data_folder) {
+namespace {
+
+MeasuredSet load_table(const std::string& path, const std::string& data_folder,
+                       bool drops_framework) {
   MeasuredSet set;
   set.name = std::filesystem::path{path}.stem().string();
   set.title = "Measured runs";
   set.source = path;
   set.data_folder = data_folder;
-  const RowContext context{.base = {}, .words = load_words(data_folder + "/validation/words.yaml")};
+  const RowContext context{.base = {},
+                           .words = load_words(data_folder + "/validation/words.yaml"),
+                           .drops_framework = drops_framework};
   set.rows = read_runs(CsvTable::load(path, Misfits::set_aside), BadRows::list, context);
   return set;
+}
+
+}  // namespace
+
+MeasuredSet load_table_set(const std::string& path, const std::string& data_folder) {
+  return load_table(path, data_folder, false);
+}
+
+MeasuredSet load_unnamed_table(const std::string& path, const std::string& data_folder) {
+  return load_table(path, data_folder, true);
 }
 
 std::vector<ErrorBound> load_bounds(const std::string& path) {
@@ -131,6 +146,8 @@ IntervalBounds load_interval_bounds(const std::string& path) {
   constexpr RealRange share{.min = 0, .max = 1};
   const IntervalBounds bounds{.covered = in.real("covered", share),
                               .covered_of_set = in.real("covered_of_set", share),
+                              .unnamed_least = in.real("unnamed_least", share),
+                              .unnamed_most = in.real("unnamed_most", share),
                               .anchored_error = in.real("anchored_error", share),
                               .anchored_within = in.real("anchored_within", share)};
   static_cast<void>(document.root_object().has("sets"));  // of load_bounds()

@@ -47,6 +47,7 @@ struct RunCells {
   std::map<std::string, std::string, std::less<>> text;        // by column
   std::map<std::string, std::string, std::less<>> keys{};      // of a scenario: "framework.loss"
   bool is_read_from_words = false;                             // `keys` are (words.hpp)
+  bool names_framework = true;                                 // else no cell says which it is
   std::string_view operator[](std::string_view column) const;  // empty if there is none
   std::optional<std::int64_t> whole(std::string_view column) const;
   std::optional<double> real(std::string_view column) const;
@@ -67,6 +68,7 @@ struct MeasuredRow {
   std::vector<std::string> assumptions;
   std::vector<std::string> defaults;  // what stands for cells that are empty, and whose default
   std::vector<std::string> inferred;  // what words of cells set, and which cell says so
+  std::vector<std::string> silent;    // words of cells that set nothing (silent_words.hpp)
   std::string unreadable;             // line, column and reason; empty: the row was read
   bool has_time() const { return outcome == Outcome::ran && measured > Duration{}; }
   bool has_memory() const { return memory || activation_share; }
@@ -89,6 +91,8 @@ struct MeasuredSet {
 MeasuredSet load_measured_set(const std::string& path);
 // Anybody's table of runs as a set, named after the file. Throws InputError.
 MeasuredSet load_table_set(const std::string& path, const std::string& data_folder);
+// The same as if it named no framework.
+MeasuredSet load_unnamed_table(const std::string& path, const std::string& data_folder);
 
 // The errors that a set may have; beyond them validation fails.
 struct ErrorBound {
@@ -109,8 +113,10 @@ std::vector<ErrorBound> load_bounds(const std::string& path);
 // IntervalBounds is what the intervals must hold, and what anchors must bring (anchored.hpp).
 struct IntervalBounds {
   double covered = 0, covered_of_set = 0;  // shares of rows within, at least: of all, of each set
-  double anchored_error = 1;               // median error of anchored runs over that without
-  double anchored_within = 0;              // share of anchored runs within, at least
+  // The same share of all rows whose framework is not named: at least and at most.
+  double unnamed_least = 0, unnamed_most = 1;
+  double anchored_error = 1;   // median error of anchored runs over that without
+  double anchored_within = 0;  // share of anchored runs within, at least
 };
 IntervalBounds load_interval_bounds(const std::string& path);
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "sim/config/scalars.hpp"
+#include "sim/rows/silent_words.hpp"
 
 namespace sim {
 namespace {
@@ -201,6 +202,8 @@ class RunReader {
       cells.text.emplace(name, text);
     }
     take_keys(record, cells);
+    if (!context_.words.empty() && problems_.empty())
+      row.silent = silent_words(cells, context_.words);
     row.inferred = read_words(context_.words, cells);
     if (problems_.empty()) take_measured(record.front(), cells, row);
     if (problems_.empty()) row.defaults = fill_empty_cells(cells);
@@ -213,7 +216,12 @@ class RunReader {
     for (const auto& [key, value] : context_.base)
       if (cells[own_column(key)].empty()) put_key(key, value, cells);
     for (std::size_t i = 0; i < record.size(); ++i)
-      if (!keys_[i].empty() && !record[i].text.empty()) put_key(keys_[i], record[i].text, cells);
+      if (!keys_[i].empty() && !record[i].text.empty() && !is_dropped(keys_[i]))
+        put_key(keys_[i], record[i].text, cells);
+  }
+
+  bool is_dropped(std::string_view key) const {
+    return context_.drops_framework && key.starts_with("framework.");
   }
 
   void take_id(const CsvField& field, MeasuredRow& row) {

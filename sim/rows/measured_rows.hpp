@@ -38,6 +38,7 @@ bool is_open_cell(std::string_view text);
 struct RowContext {
   RowKeys base{};
   std::vector<WordRule> words{};
+  bool drops_framework = false;  // keys of it are not read: as if the row did not name it
 };
 
 // Every row of the table, with its cells as they stand but for empty ones that have a default

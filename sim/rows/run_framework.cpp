@@ -43,8 +43,7 @@ const Preset& run_preset(const RunCells& cells) {
 
 Framework run_framework(const RunCells& cells) {
   Framework framework = run_preset(cells).framework;
-  if (contains(lower_case(cells["shard_strategy"]), "fsdp"))
-    framework.execution.eight_bit = recipe_of(cells);
+  if (is_torch_fsdp(cells["shard_strategy"])) framework.execution.eight_bit = recipe_of(cells);
   set_host_issue(cells, framework);
   const ScenarioSources keys = sources_of(assignments_of(cells, "framework"));
   framework = read_framework(keys.top().section("framework"), framework);

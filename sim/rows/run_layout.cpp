@@ -181,7 +181,7 @@ void set_formats(const RunCells& cells, Layout& layout) {
        contains(precision, "fp4 parameters") || contains(precision, "float8 all-gather"));
   layout.gradient_dtype = layout.reduce_dtype = layout.activation_dtype;
   const std::string strategy = lower_case(cells["shard_strategy"]);
-  if (contains(strategy, "fsdp") && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
+  if (is_torch_fsdp(strategy) && !contains(strategy, "pure")) layout.reduce_dtype = DType::fp32;
   if (contains(precision, "fp32 gradients"))
     layout.gradient_dtype = layout.reduce_dtype = DType::fp32;
   // Korthikanti et al. count 18 bytes per parameter: fp32 gradients (analytic rows are theirs).
@@ -225,7 +225,7 @@ bool gradients_wait(std::string_view overlap) {
 // ones always wait for their messages. PyTorch's tensor parallelism overlaps only when AsyncTP.
 void set_overlap(const RunCells& cells, Layout& layout) {
   const std::string text = lower_case(cells["overlap"]);
-  const bool fsdp = contains(lower_case(cells["shard_strategy"]), "fsdp");
+  const bool fsdp = is_torch_fsdp(cells["shard_strategy"]);
   const bool modern = truth(cells, "dist_optimizer").value_or(false) || layout.zero_stage > 0;
   layout.overlap_gradients = !gradients_wait(text);
   layout.overlap_parameters = !contains(text, "parameters not overlapped");
@@ -246,14 +246,13 @@ std::set<std::string_view> said_keys(const RunCells& cells, const Preset& preset
   const bool analytic = cells["status"].starts_with("analytic");
   const std::string precision = lower_case(cells["precision"]);
   const std::string overlap = lower_case(cells["overlap"]);
-  const std::string strategy = lower_case(cells["shard_strategy"]);
   std::set<std::string_view> said{"recompute",    "attention",        "schedule",
                                   "global_batch", "activation_dtype", "master_weights"};
   const auto add = [&](bool is_said, std::initializer_list<std::string_view> keys) {
     if (is_said) said.insert(keys);
   };
   add(analytic || contains(precision, "gradients"), {"gradient_dtype", "reduce_dtype"});
-  add(contains(strategy, "fsdp"), {"reduce_dtype"});
+  add(is_torch_fsdp(cells["shard_strategy"]), {"reduce_dtype"});
   add(contains(precision, "te hybrid") || contains(precision, "parameters") ||
           contains(precision, "float8 all-gather"),
       {"fp8_parameters"});

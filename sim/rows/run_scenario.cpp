@@ -72,6 +72,7 @@ Scenario run_scenario(const RunCells& cells, const std::string& data_folder, Ker
                     .cluster_path = cluster_path,
                     .changes = machine.changes,
                     .framework = framework,
+                    .names_framework = cells.names_framework,
                     .preset = &run_preset(cells),
                     .options = std::move(options),
                     .faults = {},

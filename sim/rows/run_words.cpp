@@ -12,6 +12,11 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+bool is_torch_fsdp(std::string_view shard_strategy) {
+  const std::string strategy = lower_case(shard_strategy);
+  return contains(strategy, "fsdp") && !contains(strategy, "megatron");
+}
+
 std::optional<int> number_behind(std::string_view text, std::string_view words) {
   const std::size_t at = text.find(words);
   if (at == std::string_view::npos) return std::nullopt;

@@ -13,6 +13,8 @@
 namespace sim {
 
 bool contains(std::string_view text, std::string_view part);  // as written
+// is_torch_fsdp() holds of a shard_strategy that says FSDP, but for Megatron-LM's own.
+bool is_torch_fsdp(std::string_view shard_strategy);
 // The whole number right behind `words`, 1 to 1,000,000: "groups of 8".
 std::optional<int> number_behind(std::string_view text, std::string_view words);
 

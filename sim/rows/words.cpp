@@ -53,6 +53,8 @@ std::optional<std::vector<std::string>> columns_that_say(const WordCondition& co
   return said;
 }
 
+constexpr std::string_view no_evidence = "no cell says another";
+
 // "'fsdp2' in shard_strategy", or nothing where the rule does not hold.
 std::optional<std::string> evidence(const WordRule& rule, const RunCells& cells) {
   std::vector<std::string> parts;
@@ -63,7 +65,7 @@ std::optional<std::string> evidence(const WordRule& rule, const RunCells& cells)
       if (!contains(column, "."))
         parts.push_back(fmt::format("'{}' in {}", condition.pattern, column));
   }
-  return parts.empty() ? "no cell says another" : fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? std::string{no_evidence} : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 bool is_set(const std::string& name, const RunCells& cells) {
@@ -126,6 +128,7 @@ std::vector<std::string> read_words(const std::vector<WordRule>& rules, RunCells
     for (const auto& [name, value] : rule.set) {
       if (is_set(name, cells)) continue;
       (contains(name, ".") ? cells.keys : cells.text).insert_or_assign(name, value);
+      if (name == "framework.name") cells.names_framework = *why != no_evidence;
       said.push_back(fmt::format("{}: {}, {}", name, value, *why));
     }
   }

@@ -452,6 +452,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
                 .allocation = machine.allocation,
                 .asked_gpus_per_node = machine.use.gpus_per_node,
                 .framework = framework,
+                .names_framework = top.section("framework").has("name"),
                 .preset = &preset,
                 .options = std::move(options),
                 .anchored = {},

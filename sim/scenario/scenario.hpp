@@ -48,6 +48,7 @@ struct Scenario {
   std::optional<NodeAllocation> allocation{};  // applied to `cluster` already
   int asked_gpus_per_node = 0;  // cluster.gpus_per_node, applied already; 0: not in the file
   Framework framework;          // applied to `model` already
+  bool names_framework = true;  // else `framework` is the default, and the job may run another
   // The preset of the framework. Null: it was made from the settings of a framework, not from a
   // preset.
   const Preset* preset = nullptr;

@@ -123,9 +123,9 @@ void write_simulation(const Scenario& scenario, const std::string& folder, Lines
   if (!items.empty()) out.add("faults", fmt::format("[{}]", fmt::join(items, ", ")));
 }
 
-void write_framework(const Framework& framework, const Preset* preset, Lines& out) {
+void write_framework(const Framework& framework, const Preset* preset, bool named, Lines& out) {
   out.section("framework");
-  out.add("name", preset != nullptr ? word(preset->name) : word(framework.name));
+  if (named) out.add("name", preset != nullptr ? word(preset->name) : word(framework.name));
   if (preset != nullptr && !preset->version.empty())
     out.add("version", yaml_quoted(std::string{preset->version}));
   // Settings that few jobs change are left out where they are as the framework has them.
@@ -245,7 +245,7 @@ std::string scenario_yaml(const Scenario& scenario, const std::string& folder,
   write_cluster(scenario, folder, out);
   write_layout(scenario.layout, scenario.model, folder, out);
   write_simulation(scenario, folder, out);
-  write_framework(scenario.framework, scenario.preset, out);
+  write_framework(scenario.framework, scenario.preset, scenario.names_framework, out);
   out.section("flops");
   out.add("attention", word(scenario.flops.attention));
   write_training(scenario.training, folder, out);

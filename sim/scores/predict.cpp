@@ -314,10 +314,12 @@ Duration layer_time(const Plan& plan, const Timeline& timeline, int layer) {
 
 Scenario row_scenario(const MeasuredSet& set, const MeasuredRow& row, Mechanism without) {
   const bool fused = without == Mechanism::framework;
-  if (!row.cells)
-    return load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
-  return run_scenario(*row.cells, set.data_folder,
-                      fused ? KernelForms::all_fused : KernelForms::of_framework);
+  Scenario scenario =
+      row.cells ? run_scenario(*row.cells, set.data_folder,
+                               fused ? KernelForms::all_fused : KernelForms::of_framework)
+                : load_scenario(row.scenario, fused ? all_fused() : std::vector<std::string>{});
+  if (fused) scenario.names_framework = false;
+  return scenario;
 }
 
 std::vector<RowResult> predict(const MeasuredSet& set, std::span<const MeasuredRow* const> rows,

@@ -137,6 +137,25 @@ std::vector<std::string> beyond_bounds(std::span<const Coverage> coverage,
   return beyond;
 }
 
+std::vector<std::string> beyond_bounds(const UnnamedErrorFit& fit, const std::string& folder) {
+  const IntervalBounds bounds = load_interval_bounds(folder + "/bounds.yaml");
+  std::vector<std::string> beyond;
+  for (const std::vector<Coverage>* coverage : {&fit.left_out, &fit.held_out}) {
+    int rows = 0, held = 0;
+    for (const Coverage& of : *coverage) {
+      rows += of.rows;
+      held += of.held;
+    }
+    if (held < bounds.unnamed_least * rows || held > bounds.unnamed_most * rows)
+      beyond.push_back(fmt::format(
+          "frameworks not named, sets {}: {} of {} rows are within their intervals; allowed: {:g} "
+          "to {:g}%",
+          coverage == &fit.left_out ? "left out" : "held out", held, rows,
+          100 * bounds.unnamed_least, 100 * bounds.unnamed_most));
+  }
+  return beyond;
+}
+
 std::vector<std::string> beyond_bounds(std::span<const AnchoredGroup> groups,
                                        const std::string& folder) {
   const IntervalBounds bounds = load_interval_bounds(folder + "/bounds.yaml");
@@ -164,6 +183,10 @@ TimeErrorFit time_error_of(std::span<const SetResult> results) {
 
 bool has_time_error_of(const std::string& folder, const TimeErrorFit& fit) {
   return holds(folder + "/time-error.yaml", time_error_file(fit));
+}
+
+bool has_unnamed_error_of(const std::string& folder, const UnnamedErrorFit& fit) {
+  return holds(folder + "/unnamed-error.yaml", unnamed_error_file(fit));
 }
 
 // Runs each set that a peer was compared on once.

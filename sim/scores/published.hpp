@@ -9,6 +9,7 @@
 
 #include "sim/rows/measured.hpp"
 #include "sim/scores/errors/anchored.hpp"
+#include "sim/scores/errors/unnamed_error_fit.hpp"
 #include "sim/scores/layout_ranking.hpp"
 #include "sim/scores/other_simulators.hpp"
 #include "sim/scores/score.hpp"
@@ -37,6 +38,8 @@ std::vector<std::string> beyond_bounds(std::span<const GroupRank> ranks, const s
 // The same of the intervals of sets that were left out, and of anchored jobs.
 std::vector<std::string> beyond_bounds(std::span<const Coverage> coverage,
                                        const std::string& folder);
+// The same of frameworks that are not named: of sets left out and of those held out.
+std::vector<std::string> beyond_bounds(const UnnamedErrorFit& fit, const std::string& folder);
 std::vector<std::string> beyond_bounds(std::span<const AnchoredGroup> groups,
                                        const std::string& folder);
 
@@ -44,6 +47,8 @@ std::vector<std::string> beyond_bounds(std::span<const AnchoredGroup> groups,
 bool has_memory_error_of(const std::string& folder, std::span<const SetResult> results);
 // The same of `folder`/time-error.yaml.
 bool has_time_error_of(const std::string& folder, const TimeErrorFit& fit);
+// The same of `folder`/unnamed-error.yaml.
+bool has_unnamed_error_of(const std::string& folder, const UnnamedErrorFit& fit);
 // REQUIRES: the results of all sets, with traits.
 TimeErrorFit time_error_of(std::span<const SetResult> results);
 

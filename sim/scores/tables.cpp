@@ -99,6 +99,7 @@ Json json_of(const RowResult& result) {
   row["fits"] = result.prediction->fits;
   if (!result.row.defaults.empty()) row["defaults"] = result.row.defaults;
   if (!result.row.inferred.empty()) row["inferred"] = result.row.inferred;
+  if (!result.row.silent.empty()) row["silent"] = result.row.silent;
   return row;
 }
 
@@ -119,7 +120,8 @@ std::string counted_lines(const SetResult& result, std::string_view what,
 // default_lines() counts values that were taken from words, and those that stand for empty cells.
 std::string default_lines(const SetResult& result) {
   return counted_lines(result, "from words", &MeasuredRow::inferred) +
-         counted_lines(result, "for an empty cell", &MeasuredRow::defaults);
+         counted_lines(result, "for an empty cell", &MeasuredRow::defaults) +
+         counted_lines(result, "sets nothing, in cells", &MeasuredRow::silent);
 }
 
 }  // namespace

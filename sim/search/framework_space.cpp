@@ -90,6 +90,8 @@ const FrameworkSpace* space_of(PresetName framework) {
       return &torchtitan;
     case PresetName::fsdp1:
     case PresetName::fsdp2:
+    case PresetName::olmo_core:
+    case PresetName::torchtune:
       return &fully_sharded;
     case PresetName::deepspeed:
       return &deepspeed;
@@ -98,6 +100,8 @@ const FrameworkSpace* space_of(PresetName framework) {
     case PresetName::pytorch:
     case PresetName::transformers:
     case PresetName::scaling:
+    case PresetName::internevo:
+    case PresetName::nanotron:
       break;
   }
   return nullptr;

@@ -9,6 +9,7 @@
 #include "sim/plan/sharding/flop_count.hpp"
 #include "sim/report/numbers.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/read/read_anchor.hpp"
 #include "sim/timeline/step_shares.hpp"
 #include "sim/uncertainty/time_error.hpp"
 
@@ -45,8 +46,7 @@ void add_interval(RankedLayout& one, const Scenario& workload, const Cluster& cl
   const TimeErrors* errors = time_errors_of(workload.anchored);
   if (!errors) return;
   one.traits = traits_of(workload.model, workload.framework.name, one.layout, cluster, shares);
-  for (const Note& note : workload.notes)
-    if (note.unmodelled) one.traits->unmodelled.push_back(note.key);
+  add_software_traits(workload, *one.traits);
   one.interval = errors->interval(*one.traits);
 }
 

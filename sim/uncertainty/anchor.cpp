@@ -54,6 +54,8 @@ AnchorRun read_run(const ObjectReader& in) {
   traits.schedule = in.word<Schedule>("schedule");
   for (const TraitField& field : trait_fields)
     traits.*field.member = in.boolean(field.name);
+  traits.named = !in.has("named") || in.boolean("named");
+  if (in.has("preset")) traits.preset = in.text("preset");
   traits.gpus = static_cast<int>(in.integer("gpus", gpus));
   traits.nodes = static_cast<int>(in.integer("nodes", gpus));
   if (in.has("unmodelled"))
@@ -82,6 +84,8 @@ std::string trait_text(const JobTraits& traits) {
   std::string text;
   for (const TraitField& field : trait_fields)
     text += fmt::format("    {}: {}\n", field.name, traits.*field.member);
+  if (!traits.named) text += "    named: false\n";
+  if (!traits.preset.empty()) text += fmt::format("    preset: {}\n", yaml_quoted(traits.preset));
   return text;
 }
 

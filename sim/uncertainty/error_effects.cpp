@@ -12,6 +12,7 @@ constexpr auto source_count = static_cast<Eigen::Index>(error_source_count);
 constexpr auto job_place = static_cast<Eigen::Index>(ErrorSource::job);
 constexpr auto layout_place = static_cast<Eigen::Index>(ErrorSource::layout);
 constexpr Eigen::Index unmeasured_place = source_count;
+constexpr Eigen::Index unnamed_place = source_count + 1;
 
 std::string name_of_job(const std::string& job) {
   return "job " + job;
@@ -42,15 +43,18 @@ ErrorEffects::ErrorEffects(const TimeErrorModel& model)
   for (const auto& source : words_of(ErrorSource{}))
     names_.emplace_back(source.text);
   names_.emplace_back("unmeasured");
+  names_.emplace_back("unnamed");
   const auto effects = static_cast<Eigen::Index>(names_.size());
   mean_ = Eigen::VectorXd::Zero(effects);
   covariance_ = Eigen::MatrixXd::Zero(effects, effects);
   covariance_.diagonal().head(source_count) = model.deviation.cwiseAbs2();
   covariance_(unmeasured_place, unmeasured_place) = squared(model.unmeasured);
+  mean_[unnamed_place] = model.unnamed.mean;
+  covariance_(unnamed_place, unnamed_place) = squared(model.unnamed.deviation);
 }
 
 Eigen::Index ErrorEffects::place_of(const std::string& name) const {
-  const auto found = std::find(names_.begin() + unmeasured_place + 1, names_.end(), name);
+  const auto found = std::find(names_.begin() + unnamed_place + 1, names_.end(), name);
   return found == names_.end() ? -1 : static_cast<Eigen::Index>(found - names_.begin());
 }
 
@@ -89,6 +93,7 @@ Eigen::VectorXd ErrorEffects::coefficients(const JobTraits& traits) const {
   made.head(source_count) = source_coefficients(traits);
   made[layout_place] = 0;
   if (is_unmeasured(traits)) made[unmeasured_place] = 1;
+  if (!traits.named) made[unnamed_place] = 1;
   for (const std::string& category : categories_of(traits))
     if (const Eigen::Index place = place_of(category); place >= 0) made[place] = 1;
   if (const Eigen::Index place = place_of(name_of_job(traits.job)); place >= 0) {
@@ -154,6 +159,7 @@ double ErrorEffects::mean_of_layout(const JobTraits& traits) const {
 
 double ErrorEffects::mean_of_categories(const JobTraits& traits) const {
   double sum = is_unmeasured(traits) ? mean_[unmeasured_place] : 0;
+  if (!traits.named) sum += mean_[unnamed_place];
   for (const std::string& category : categories_of(traits))
     if (const Eigen::Index place = place_of(category); place >= 0) sum += mean_[place];
   return sum;

@@ -48,7 +48,7 @@ class ErrorEffects {
   double mean_of_job(const std::string& job) const;  // zero without a run of it
   // The effect of a job's layout on so many GPUs; zero without a run of it.
   double mean_of_layout(const JobTraits& traits) const;
-  // The effects of categories that a job has, summed.
+  // The effects of categories that a job has, summed, and of a framework that is not named.
   double mean_of_categories(const JobTraits& traits) const;
 
  private:
@@ -65,9 +65,9 @@ class ErrorEffects {
   double job_variance_ = 0, layout_variance_ = 0, growth_variance_ = 0, unlike_variance_ = 0;
   std::map<std::string, int> first_gpus_;  // of the first run of each layout, by its name
   std::vector<std::string> published_;     // categories: they have no effect
-  // The sources, with `job` for a job without a run; "unmeasured"; of one's own runs what is new:
-  // categories that are not published, "job NAME", "layout NAME" and "growth of layout NAME". A
-  // layout without a run has no place: layout_variance().
+  // The sources, with `job` for a job without a run; "unmeasured"; "unnamed"; of one's own runs
+  // what is new: categories that are not published, "job NAME", "layout NAME" and "growth of layout
+  // NAME". A layout without a run has no place: layout_variance().
   std::vector<std::string> names_;
   Eigen::VectorXd mean_;
   Eigen::MatrixXd covariance_;

@@ -30,15 +30,19 @@ SourceVector source_coefficients(const JobTraits& traits) {
 
 std::vector<std::string> categories_of(const JobTraits& traits) {
   std::vector<std::string> found{
-      fmt::format("framework {}", word(traits.framework)),
       fmt::format("generation {}", word(traits.generation)),
       fmt::format("dtype {}", word(traits.dtype)),
       fmt::format("dtype {} on {}", word(traits.dtype), word(traits.generation)),
       fmt::format("schedule {}", traits.pipelined ? word(traits.schedule) : "none")};
   // A technique may work well in one framework and not in another: each category is a pair of the
-  // two.
+  // two. What a framework makes of it that is not named is in the error of those.
+  if (traits.named)
+    found.insert(found.begin(), fmt::format("framework {}", word(traits.framework)));
+  if (traits.named && !traits.preset.empty())
+    found.push_back(fmt::format("preset {}", traits.preset));
   const auto under = [&](bool is, std::string_view what) {
-    if (is) found.push_back(fmt::format("{} under {}", what, word(traits.framework)));
+    if (is && traits.named)
+      found.push_back(fmt::format("{} under {}", what, word(traits.framework)));
   };
   under(traits.tensor, "tensor parallel");
   under(traits.context, "context parallel");

@@ -17,6 +17,10 @@ struct JobTraits {
   std::string job{};     // a model in a format on a device: the same at any scale and layout
   std::string layout{};  // of one replica (replica_text()): the same at any scale
   FrameworkName framework = FrameworkName::megatron;
+  // Whether the job says so. Else its kernels and waits are those of a framework that it may not
+  // run, and the error is that of frameworks which no preset knows (TimeErrorModel::unnamed).
+  bool named = true;
+  std::string preset{};  // of the framework, where no measured run stands behind it
   Generation generation = Generation::hopper;
   DType dtype = DType::bf16;  // of matrix products
   Schedule schedule = Schedule::one_f_one_b;

@@ -67,9 +67,10 @@ TimeInterval TimeErrors::interval(const JobTraits& traits) const {
   return {.low = std::exp(of.mean - half),
           .high = std::exp(of.mean + half),
           .level = model_.level,
-          .rows = model_.rows,
-          .sets = model_.sets,
+          .rows = traits.named ? model_.rows : model_.unnamed.rows,
+          .sets = traits.named ? model_.sets : model_.unnamed.sets,
           .own_runs = runs_,
+          .named = traits.named,
           .unlike = effects_.unlike(traits)};
 }
 
@@ -133,7 +134,8 @@ const std::optional<TimeErrors>& shipped_time_errors() {
     const std::string path = data_folder() + "/validation/time-error.yaml";
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return std::nullopt;
-    return TimeErrors::load(path);
+    const std::string unnamed = data_folder() + "/validation/unnamed-error.yaml";
+    return TimeErrors::load(path, std::filesystem::exists(unnamed, ignored) ? unnamed : "");
   }();
   return errors;
 }

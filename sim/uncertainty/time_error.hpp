@@ -18,6 +18,13 @@
 
 namespace sim {
 
+// UnnamedError is how much longer a step takes whose framework is not named: the mean of
+// ln(measured / forecast) over such sets, its deviation, and the sets that it rests on.
+struct UnnamedError {
+  double mean = 0, deviation = 0;
+  int rows = 0, sets = 0;
+};
+
 // The fitted model. Deviations are standard deviations of ln(measured / forecast).
 struct TimeErrorModel {
   double level = 0.9;     // share of runs that an interval is to hold
@@ -28,7 +35,8 @@ struct TimeErrorModel {
   double unlike = 0;  // of a job with a category that no row has
   double rest =
       0;  // of the error that no effect explains, row by row: the scale of its Student's t
-  double unmeasured = 0;                // of a device or a number format without a measured step
+  double unmeasured = 0;  // of a device or a number format without a measured step
+  UnnamedError unnamed{};
   std::vector<std::string> categories;  // of the rows
   int rows = 0, sets = 0;               // that it rests on
 
@@ -39,8 +47,9 @@ struct TimeErrorModel {
 class TimeErrors {
  public:
   explicit TimeErrors(TimeErrorModel model);
-  // Throws InputError.
-  static TimeErrors load(const std::string& path);
+  // Throws InputError. `unnamed_path`: validation/unnamed-error.yaml; empty: nothing is known of
+  // frameworks that are not named.
+  static TimeErrors load(const std::string& path, const std::string& unnamed_path = {});
   // The errors that remain, given measured runs, where forecasts have the factors that follow from
   // them.
   TimeErrors anchored(const Anchor& anchor) const;
@@ -77,6 +86,9 @@ class TimeErrors {
 
 // The text of validation/time-error.yaml.
 std::string time_error_yaml(const TimeErrorModel& model);
+
+// The text of validation/unnamed-error.yaml.
+std::string unnamed_error_yaml(const UnnamedError& error);
 
 // The shipped figures, read once; nothing where the data folder has none.
 const std::optional<TimeErrors>& shipped_time_errors();

@@ -17,9 +17,23 @@ void read_sources(const ObjectReader& in, SourceVector& deviation) {
     deviation[static_cast<Eigen::Index>(source.value)] = in.real(source.text, deviations);
 }
 
+UnnamedError read_unnamed(const std::string& path) {
+  const Document document = Document::load(path);
+  const ObjectReader top = document.root_object();
+  static_cast<void>(top.text("source"));
+  UnnamedError error;
+  error.rows = static_cast<int>(top.integer("rows", {.min = 1, .max = most_rows}));
+  error.sets = static_cast<int>(top.integer("sets", {.min = 1, .max = most_rows}));
+  error.mean = top.real("mean", {.min = -deviations.max, .max = deviations.max});
+  error.deviation = top.real("deviation", deviations);
+  static_cast<void>(top.has("coverage"));  // of whoever reads the file
+  document.finish();
+  return error;
+}
+
 }  // namespace
 
-TimeErrors TimeErrors::load(const std::string& path) {
+TimeErrors TimeErrors::load(const std::string& path, const std::string& unnamed_path) {
   const Document document = Document::load(path);
   const ObjectReader top = document.root_object();
   static_cast<void>(top.text("source"));
@@ -37,7 +51,18 @@ TimeErrors TimeErrors::load(const std::string& path) {
     model.categories.push_back(category.text());
   static_cast<void>(top.has("coverage"));  // of whoever reads the file
   document.finish();
+  if (!unnamed_path.empty()) model.unnamed = read_unnamed(unnamed_path);
   return TimeErrors{std::move(model)};
+}
+
+std::string unnamed_error_yaml(const UnnamedError& error) {
+  return fmt::format(
+      "# The error of the time forecast where a job does not name its framework. Mean and "
+      "deviation\n"
+      "# of ln(measured / forecast) from set to set, beside the effects of time-error.yaml.\n"
+      "source: stepcast validate time-error --unnamed > validation/unnamed-error.yaml\n"
+      "rows: {}\nsets: {}\nmean: {:.4f}\ndeviation: {:.4f}\n",
+      error.rows, error.sets, error.mean, error.deviation);
 }
 
 std::string time_error_yaml(const TimeErrorModel& model) {

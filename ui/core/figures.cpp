@@ -49,8 +49,10 @@ QString interval_text(const sim::Report& report) {
   if (runs > 0)
     return QString{" %1: %2, anchored on %3 measured run%4 of your own (docs/how-sure.md)."}.arg(
         level, range_of(report), QString::number(runs), runs == 1 ? "" : "s");
-  return QString{" %1 of measured runs like this one took %2 (docs/how-sure.md)."}.arg(
+  QString text_of = QString{" %1 of measured runs like this one took %2 (docs/how-sure.md)."}.arg(
       level, range_of(report));
+  if (!report.interval->named) text_of += " " + text(std::string{sim::unnamed_text}) + ".";
+  return text_of;
 }
 
 }  // namespace

@@ -63,6 +63,10 @@ Options anchored_options(PublishedRequest& request) {
       {.name = "--unnamed", .into = &request.unnamed, .help = "as if no run named its framework"},
       output_option(request.output)};
 }
+Options unnamed_options(PublishedRequest& request) {
+  return {
+      {.name = "--unnamed", .into = &request.unnamed, .help = "as if no run named its framework"}};
+}
 Options set_options(PublishedRequest& request) {
   return {{.name = "--set",
            .into = &request.sets,
@@ -70,6 +74,10 @@ Options set_options(PublishedRequest& request) {
            .help = "only this set (may be repeated)",
            .repeated = true},
           output_option(request.output)};
+}
+
+Options error_row_options(PublishedRequest& request) {
+  return joined({set_options(request), unnamed_options(request)});
 }
 
 }  // namespace
@@ -96,12 +104,12 @@ void print_validation(OutputFormat format, const std::vector<SetResult>& results
   print_note(fmt::format("picture: {}", picture));
 }
 
-bool up_to_date(const char* file, bool is) {
+bool up_to_date(const char* file, const char* command, bool is) {
   if (!is)
     print_note(
-        fmt::format("stepcast validate: validation/{0}.yaml is not what these rows say: make "
-                    "it anew with `stepcast validate {0}`",
-                    file));
+        fmt::format("stepcast validate: validation/{}.yaml is not what these rows say: make "
+                    "it anew with `stepcast validate {}`",
+                    file, command));
   return is;
 }
 
@@ -116,8 +124,9 @@ ExitCode show_published(const PublishedRequest& request) {
   const std::vector<std::string> of_intervals = beyond_bounds(fit.coverage, folder);
   beyond.insert(beyond.end(), of_intervals.begin(), of_intervals.end());
   const ExitCode code = verdict(beyond);
-  const bool memory = up_to_date("memory-error", has_memory_error_of(folder, results));
-  const bool time = up_to_date("time-error", has_time_error_of(folder, fit));
+  const bool memory =
+      up_to_date("memory-error", "memory-error", has_memory_error_of(folder, results));
+  const bool time = up_to_date("time-error", "time-error", has_time_error_of(folder, fit));
   return memory && time ? code : ExitCode::bound_exceeded;
 }
 
@@ -126,7 +135,17 @@ ExitCode show_memory_error(const PublishedRequest& request) {
   return ExitCode::done;
 }
 
+std::vector<SetResult> forecast_unnamed(const PublishedRequest& request) {
+  return forecast_sets(request, {.without = Mechanism::framework, .traits = true});
+}
+
 ExitCode show_error_rows(const PublishedRequest& request) {
+  if (request.unnamed) {
+    UnnamedRows rows = unnamed_rows(forecast_unnamed(request));
+    rows.left_out.insert(rows.left_out.end(), rows.held_out.begin(), rows.held_out.end());
+    print_result(error_rows_csv(rows.left_out));
+    return ExitCode::done;
+  }
   print_result(error_rows_csv(error_rows(forecast_sets(request, {.traits = true}))));
   return ExitCode::done;
 }
@@ -135,12 +154,29 @@ TimeErrorFit fitted_time_error(const PublishedRequest& request) {
   return time_error_of(forecast_sets(request, {.traits = true}));
 }
 
+UnnamedErrorFit fitted_unnamed_error() {
+  const std::vector<SetResult> results = forecast_sets({}, {.traits = true});
+  return fit_unnamed_error(unnamed_rows(forecast_unnamed({})), error_rows(results),
+                           time_error_of(results));
+}
+
 ExitCode show_time_error(const PublishedRequest& request) {
-  print_result(time_error_file(fitted_time_error(request)));
+  print_result(request.unnamed ? unnamed_error_file(fitted_unnamed_error())
+                               : time_error_file(fitted_time_error(request)));
   return ExitCode::done;
 }
 
+ExitCode show_unnamed_coverage() {
+  const UnnamedErrorFit fit = fitted_unnamed_error();
+  print_result(unnamed_coverage_table(fit));
+  const ExitCode code = verdict(beyond_bounds(fit, shipped_folder()));
+  const bool current = up_to_date("unnamed-error", "time-error --unnamed",
+                                  has_unnamed_error_of(shipped_folder(), fit));
+  return current ? code : ExitCode::bound_exceeded;
+}
+
 ExitCode show_coverage(const PublishedRequest& request) {
+  if (request.unnamed) return show_unnamed_coverage();
   const std::vector<Coverage> coverage = fitted_time_error(request).coverage;
   print_result(coverage_table(coverage));
   return verdict(beyond_bounds(coverage, shipped_folder()));
@@ -220,12 +256,12 @@ std::vector<Command> published_commands() {
                  no_options, show_memory_error),
       command_of("error-rows",
                  "the errors of the time forecast row by row, with what they may depend on (CSV)",
-                 set_options, show_error_rows),
+                 error_row_options, show_error_rows),
       command_of("time-error",
-                 "the error of the time forecast, as validation/time-error.yaml has it", no_options,
-                 show_time_error),
+                 "the error of the time forecast, as validation/time-error.yaml has it",
+                 unnamed_options, show_time_error),
       command_of("coverage", "how many rows of each set the intervals of the others hold",
-                 no_options, show_coverage)};
+                 unnamed_options, show_coverage)};
 }
 
 }  // namespace sim

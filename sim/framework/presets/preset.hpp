@@ -26,7 +26,11 @@ enum class PresetName : std::uint8_t {
   megatron_bridge,
   nemo,
   fsdp1,
-  fsdp2
+  fsdp2,
+  internevo,
+  nanotron,
+  olmo_core,
+  torchtune
 };
 constexpr auto words_of(PresetName) {
   return std::array{
@@ -41,6 +45,10 @@ constexpr auto words_of(PresetName) {
       Word{PresetName::nemo, "nemo"},
       Word{PresetName::fsdp1, "fsdp1"},
       Word{PresetName::fsdp2, "fsdp2"},
+      Word{PresetName::internevo, "internevo"},
+      Word{PresetName::nanotron, "nanotron"},
+      Word{PresetName::olmo_core, "olmo_core"},
+      Word{PresetName::torchtune, "torchtune"},
   };
 }
 
@@ -61,6 +69,8 @@ struct Preset {
   std::vector<LayoutDefault> layout;
   // Layers of the model chunks where a job does not list them. Null: an even split.
   std::vector<int> (*split)(const Model& model, const Layout& layout) = nullptr;
+  // Whether measured runs of it stand behind the intervals; else it was only read.
+  bool measured = true;
   // Whether scenarios take `layout`. Not under the six names without a version: their scenarios
   // have the defaults of layout_fields.
   bool fills_scenarios() const { return !version.empty() || name >= PresetName::megatron_bridge; }

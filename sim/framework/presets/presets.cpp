@@ -56,7 +56,7 @@ const std::vector<Preset>& presets() {
     std::vector<Preset> joined;
     for (auto* table : {tables::megatron, tables::pytorch, tables::transformers, tables::scaling,
                         tables::torchtitan, tables::deepspeed, tables::nvidia_recipes,
-                        tables::fully_sharded_data})
+                        tables::fully_sharded_data, tables::trainers})
       std::ranges::move(table(), std::back_inserter(joined));
     return joined;
   }();

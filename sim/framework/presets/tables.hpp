@@ -24,6 +24,7 @@ std::vector<Preset> torchtitan();
 std::vector<Preset> deepspeed();           // deepspeed, megatron_deepspeed
 std::vector<Preset> nvidia_recipes();      // megatron_bridge, nemo
 std::vector<Preset> fully_sharded_data();  // fsdp1, fsdp2
+std::vector<Preset> trainers();            // those that were read and have few measured runs
 
 // Rows that several tables have.
 LayoutDefault no_recomputation(std::string_view why);

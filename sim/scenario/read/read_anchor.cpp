@@ -24,9 +24,15 @@ void set_factors(const TimeErrors& errors, Scenario& scenario) {
 JobTraits traits_of(const Scenario& scenario, const StepShares& shares) {
   JobTraits traits =
       traits_of(scenario.model, scenario.framework.name, scenario.layout, scenario.cluster, shares);
+  add_software_traits(scenario, traits);
+  return traits;
+}
+
+void add_software_traits(const Scenario& scenario, JobTraits& traits) {
+  traits.named = scenario.names_framework;
+  if (scenario.preset && !scenario.preset->measured) traits.preset = text_of(*scenario.preset);
   for (const Note& note : scenario.notes)
     if (note.unmodelled) traits.unmodelled.push_back(note.key);
-  return traits;
 }
 
 void add_anchor(const Layered& simulation, Scenario& scenario) {

@@ -16,5 +16,8 @@ void add_anchor(const Layered& simulation, Scenario& scenario);
 void set_factors(const TimeErrors& errors, Scenario& scenario);
 
 JobTraits traits_of(const Scenario& scenario, const StepShares& shares);
+// add_software_traits() says of a job's traits what its file says of the software: whether it names
+// its framework, its preset, and settings that the forecast leaves out.
+void add_software_traits(const Scenario& scenario, JobTraits& traits);
 
 }  // namespace sim

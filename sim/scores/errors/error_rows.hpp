@@ -13,6 +13,8 @@ namespace sim {
 
 struct ErrorRow {
   std::string set, row;
+  std::string
+      trainer{};  // whose run it is, of rows without their framework (unnamed_error_fit.hpp)
   RowUse use = RowUse::score;
   JobTraits traits;
   double memory_use = 0;  // of the fullest GPU, by the forecast, as a share of what it has

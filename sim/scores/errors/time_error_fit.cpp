@@ -195,6 +195,7 @@ Coverage coverage_of(const std::string& set, std::size_t index, std::span<const 
     widths.push_back(multiple * row.deviation);
   }
   made.median_half_width = quantile(widths, 0.5);
+  made.multiple = multiple;
   return made;
 }
 

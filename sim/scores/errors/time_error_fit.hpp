@@ -18,6 +18,7 @@ struct Coverage {
   std::string set;
   int rows = 0, held = 0;
   double median_half_width = 0;  // of ln(time)
+  double multiple = 0;           // half a width in deviations, as the other sets give it
 };
 
 struct TimeErrorFit {

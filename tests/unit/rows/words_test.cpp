@@ -5,6 +5,8 @@
 #include <fstream>
 
 #include "sim/base/input_error.hpp"
+#include "sim/rows/run_words.hpp"
+#include "sim/rows/silent_words.hpp"
 #include "tests/catch.hpp"
 #include "tests/problems.hpp"
 #include "tests/temporary.hpp"
@@ -99,6 +101,45 @@ TEST_CASE("what words set is told with the cell that says so", "[rows]") {
   RunCells plain = *read_runs(CsvTable::parse(test::header + test::sound, "t.csv"))[0].cells;
   CHECK(read_words(test::words(), plain).front() ==
         "framework.name: megatron, no cell says another");
+}
+
+TEST_CASE("a row of which no cell says the framework does not name it", "[rows]") {
+  CHECK_FALSE(cells_with({}).names_framework);
+  CHECK_FALSE(cells_with({{"notes", "fused loss"}}).names_framework);
+  CHECK(cells_with({{"shard_strategy", "FSDP"}}).names_framework);
+  CHECK(cells_with({{"source", "NVIDIA/dgxc-benchmarking"}}).names_framework);
+  CHECK(cells_with({{"notes", "Megatron-LM"}}).names_framework);
+}
+
+TEST_CASE("Megatron-LM's FSDP is not PyTorch's", "[rows]") {
+  for (const char* words :
+       {"Megatron FSDP", "Megatron-FSDP", "megatron_fsdp, optim_grads_params"}) {
+    const RunCells cells = cells_with({{"shard_strategy", words}});
+    CAPTURE(words);
+    CHECK(key(cells, "framework.name") == "megatron");
+    CHECK(key(cells, "framework.loss") == "separate");
+    CHECK(cells.names_framework);
+    CHECK_FALSE(is_torch_fsdp(words));
+  }
+  CHECK(is_torch_fsdp("FSDP FULL_SHARD"));
+}
+
+TEST_CASE("words that set nothing are told", "[rows]") {
+  const auto silent = [](const Cells& changes) {
+    RunCells cells = *read_runs(CsvTable::parse(test::header + test::sound, "t.csv"))[0].cells;
+    for (const auto& [column, text] : changes)
+      cells.text.insert_or_assign(column, text);
+    return silent_words(cells, test::words());
+  };
+  using Silent = std::vector<std::string>;
+  CHECK(silent({}).empty());
+  CHECK(silent({{"optimizer", "paged AdamW"}}) == Silent{"optimizer: paged AdamW"});
+  CHECK(silent({{"notes", "fused loss; a sunny day"}}) == Silent{"notes: a sunny day"});
+  CHECK(silent({{"overlap", "gradients not overlapped, with glee"}}) ==
+        Silent{"overlap: with glee"});
+  // Where the framework is named, nothing reads the notes.
+  RunCells named = cells_with({{"framework", "nemo"}, {"notes", "a sunny day"}});
+  CHECK(silent_words(named, test::words()).empty());
 }
 
 TEST_CASE("a row that names its framework is not read for words", "[rows]") {

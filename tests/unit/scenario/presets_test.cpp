@@ -163,6 +163,17 @@ TEST_CASE("Scaling splits a pipeline by parameters unless the file lists layers"
   CHECK(split("  layers_per_chunk: even\n").empty());
 }
 
+TEST_CASE("a scenario that does not name its framework stays so when it is written", "[scenario]") {
+  const Scenario scenario = load("{loss: eager}");
+  CHECK_FALSE(scenario.names_framework);
+  CHECK(load("{name: megatron}").names_framework);
+  CHECK(load("{loss: eager}", "", {"framework.name=megatron"}).names_framework);
+  const Scenario again =
+      load_scenario(ScenarioSources::of_text(scenario_yaml(scenario, root), root + "/s.yaml"));
+  CHECK_FALSE(again.names_framework);
+  CHECK(again.framework == scenario.framework);
+}
+
 TEST_CASE("an unknown version is refused with those that there are", "[scenario]") {
   CHECK(problems("{name: megatron, version: core-0.61}") ==
         std::vector<std::string>{"8:38: there is no version 'core-0.61' of megatron; did you mean "

@@ -34,6 +34,13 @@ TEST_CASE("the published runs keep within their bounds, and what is shipped of t
   CHECK(has_time_error_of(folder, fit));
   CHECK(beyond_bounds(std::span<const Coverage>{fit.coverage}, folder) == Problems{});
 
+  const std::vector<SetResult> unnamed =
+      validate_sets(load_sets(folder, {}), {}, {.without = Mechanism::framework, .traits = true});
+  const UnnamedErrorFit of_unnamed =
+      fit_unnamed_error(unnamed_rows(unnamed), error_rows(results), fit);
+  CHECK(has_unnamed_error_of(folder, of_unnamed));
+  CHECK(beyond_bounds(of_unnamed, folder) == Problems{});
+
   const std::vector<AnchoredGroup> groups = anchored_groups(results, fit);
   CHECK(beyond_bounds(std::span<const AnchoredGroup>{groups}, folder) == Problems{});
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "sim/scores/errors/unnamed_error_fit.hpp"
 #include "tests/catch.hpp"
 
 using namespace sim;
@@ -68,4 +69,36 @@ TEST_CASE("A set's own rows have no part in its intervals", "[scores]") {
 TEST_CASE("The spread of devices is that of their shares of the data sheet's rate", "[scores]") {
   CHECK(spread_of_devices() > 0.05);
   CHECK(spread_of_devices() < 0.6);
+}
+
+TEST_CASE("What is not known of a framework is found from set to set", "[scores]") {
+  const std::vector<ErrorRow> named = rows_of(12, 10, 0.03, 0.02);
+  const TimeErrorFit fit = fit_time_error(named, {.unmeasured = 0.2, .unlike = 0.2});
+  // As if without their frameworks, every set takes longer, by 0.1 to 0.5.
+  UnnamedRows rows{.left_out = rows_of(12, 10, 0.03, 0.02), .held_out = {}};
+  for (ErrorRow& row : rows.left_out) {
+    row.traits.named = false;
+    row.trainer = row.set;
+    row.log_error += 0.1 + 0.4 * std::stoi(row.set.substr(4)) / 11;
+  }
+  rows.held_out = {rows.left_out.begin(), rows.left_out.begin() + 10};
+  for (ErrorRow& row : rows.held_out) {
+    row.set = row.trainer = "another";
+    row.log_error += 3;
+  }
+  const UnnamedErrorFit unnamed = fit_unnamed_error(rows, named, fit);
+  CHECK(unnamed.error.mean > 0.25);
+  CHECK(unnamed.error.mean < 0.35);
+  CHECK(unnamed.error.deviation > 0.05);
+  CHECK(unnamed.error.deviation < 0.4);
+  CHECK(unnamed.error.sets == 12);
+  CHECK(unnamed.error.rows == 120);
+  int held = 0;
+  for (const Coverage& of : unnamed.left_out)
+    held += of.held;
+  CHECK(held > 0.75 * 120);
+  // Nothing rests on what is held out.
+  REQUIRE(unnamed.held_out.size() == 1);
+  CHECK(unnamed.held_out[0].rows == 10);
+  CHECK(unnamed.held_out[0].held == 0);
 }

@@ -100,6 +100,45 @@ TEST_CASE("A setting that the forecast leaves out widens the interval, and is na
   CHECK(half_width(errors.anchored(anchor).interval(job)) < half_width(wider));
 }
 
+TEST_CASE("A framework that is not named shifts and widens the interval", "[uncertainty]") {
+  TimeErrorModel model = small_model();
+  model.unnamed = {.mean = 0.2, .deviation = 0.3, .rows = 50, .sets = 12};
+  const TimeErrors errors{model};
+  const double known = half_width(errors.interval(plain()));
+  JobTraits unnamed = plain();
+  unnamed.named = false;
+  unnamed.zero_3 = true;  // under a framework that nobody names it is no category of its own
+  const TimeInterval interval = errors.interval(unnamed);
+  CHECK(half_width(interval) == Approx(std::hypot(known, 2 * 0.3)));
+  CHECK(std::log(interval.low * interval.high) / 2 == Approx(0.2));
+  CHECK(interval.rows == 50);
+  CHECK(interval.of_unknown_framework());
+  CHECK(interval.unlike.empty());
+  CHECK(std::log(errors.mean_factor(unnamed)) > 0.2);
+  // Two layouts of one job are off alike by it.
+  const Duration one = std::chrono::seconds{1};
+  const auto later = duration_from_seconds(1.05);
+  CHECK(errors.chance_faster(unnamed, one, unnamed, later) ==
+        Approx(errors.chance_faster(plain(), one, plain(), later)));
+  // A run of one's own tells it: the forecast takes the factor, and the interval is around it.
+  Anchor anchor;
+  anchor.runs.emplace_back().traits = unnamed;
+  anchor.runs[0].log_error = 0.5;
+  const TimeErrors once = errors.anchored(anchor);
+  CHECK(std::log(once.factors(unnamed).products) == Approx(0.5).margin(0.02));
+  CHECK(once.moments(unnamed).mean == Approx(0));
+  CHECK(half_width(once.interval(unnamed)) < known);
+  CHECK_FALSE(once.interval(unnamed).of_unknown_framework());
+}
+
+TEST_CASE("A preset that no run was measured of is a category", "[uncertainty]") {
+  const TimeErrors errors{small_model()};
+  JobTraits job = plain();
+  job.preset = "nanotron";
+  CHECK(errors.interval(job).unlike == std::vector<std::string>{"preset nanotron"});
+  CHECK(half_width(errors.interval(job)) > half_width(errors.interval(plain())));
+}
+
 TEST_CASE("Of two layouts the chance follows their gap and what differs", "[uncertainty]") {
   const TimeErrors errors{small_model()};
   const Duration one = std::chrono::seconds{1};
