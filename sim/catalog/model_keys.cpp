@@ -106,8 +106,9 @@ std::vector<Key> hybrid() {
       integer_key("sparse_attention.index_dim", head_dim, "", "128", "width of such a head"),
       integer_key("sparse_attention.top_keys", {1, limits::rows}, "tokens", "2048",
                   "tokens that a query chooses"),
-      text_key(text, "sparse_attention.indexers", KeyDefault::follows("all"),
-               "layers that choose; others take the choice before: a list, or {every, first_layer}"),
+      text_key(
+          text, "sparse_attention.indexers", KeyDefault::follows("all"),
+          "layers that choose; others take the choice before: a list, or {every, first_layer}"),
   };
 }
 

@@ -163,10 +163,11 @@ std::vector<HybridLine> hybrid_lines(const Hybrid& hybrid) {
   const Mamba2& mamba = hybrid.mamba;
   if (mamba.exists())
     lines.push_back(
-        {"mamba2", fmt::format("{{heads: {}, head_dim: {}, groups: {}, state: {}, convolution: "
-                               "{}, convolution_bias: {}, chunk: {}{}}}",
-                               mamba.heads, mamba.head_dim, mamba.groups, mamba.state,
-                               mamba.convolution, mamba.convolution_bias, mamba.chunk, mamba.norm ? "" : ", norm: false")});
+        {"mamba2",
+         fmt::format("{{heads: {}, head_dim: {}, groups: {}, state: {}, convolution: "
+                     "{}, convolution_bias: {}, chunk: {}{}}}",
+                     mamba.heads, mamba.head_dim, mamba.groups, mamba.state, mamba.convolution,
+                     mamba.convolution_bias, mamba.chunk, mamba.norm ? "" : ", norm: false")});
   const GatedDeltaNet& net = hybrid.delta_net;
   if (net.exists())
     lines.push_back(

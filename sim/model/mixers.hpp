@@ -15,16 +15,19 @@ namespace sim {
 
 enum class Mixer : std::uint8_t {
   attention,
-  mamba2,           // Dao and Gu 2024, arXiv:2405.21060
-  gated_delta_net,  // Yang et al. 2024, arXiv:2412.06464
-  linear,           // one product of hidden x hidden (Bercovich et al. 2024, arXiv:2411.19146)
+  mamba2,            // Dao and Gu 2024, arXiv:2405.21060
+  gated_delta_net,   // Yang et al. 2024, arXiv:2412.06464
+  linear,            // one product of hidden x hidden (Bercovich et al. 2024, arXiv:2411.19146)
   attention_mamba2,  // both on the same input, their outputs added (Falcon-H1)
   none,
 };
 constexpr auto words_of(Mixer) {
-  return std::array{Word{Mixer::attention, "attention"}, Word{Mixer::mamba2, "mamba2"},
-                    Word{Mixer::gated_delta_net, "gated_delta_net"}, Word{Mixer::linear, "linear"},
-                    Word{Mixer::attention_mamba2, "attention_mamba2"}, Word{Mixer::none, "none"}};
+  return std::array{Word{Mixer::attention, "attention"},
+                    Word{Mixer::mamba2, "mamba2"},
+                    Word{Mixer::gated_delta_net, "gated_delta_net"},
+                    Word{Mixer::linear, "linear"},
+                    Word{Mixer::attention_mamba2, "attention_mamba2"},
+                    Word{Mixer::none, "none"}};
 }
 
 enum class FeedForward : std::uint8_t { mlp, experts, linear, none };

@@ -13,7 +13,8 @@ namespace sim {
 
 std::string indexers_problem(const TransformerShape& shape) {
   if (shape.sparse.chooses(0)) return {};
-  return "the first layer chooses no keys, and no layer before it does; allowed: a set with layer 0";
+  return "the first layer chooses no keys, and no layer before it does; allowed: a set with layer "
+         "0";
 }
 
 void append_indexer(Block& block, const TransformerShape& shape) {

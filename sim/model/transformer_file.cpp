@@ -144,9 +144,8 @@ void check_latent_attention(const ObjectReader& in, const TransformerShape& shap
                                         word(shape.positions)));
   if (shape.qk_norm)
     in.problem("qk_norm", "qk_norm does not go with latent_attention, which has norms of its own");
-  for (const char* key :
-       {"rotary_share", "without_positions", "window", "attention_chunk", "attention_sinks",
-        "attention_gate"})
+  for (const char* key : {"rotary_share", "without_positions", "window", "attention_chunk",
+                          "attention_sinks", "attention_gate"})
     if (in.has(key)) in.problem(key, fmt::format("\"{}\" does not go with latent_attention", key));
 }
 

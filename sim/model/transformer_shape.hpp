@@ -176,11 +176,12 @@ struct TransformerShape {
   bool embedding_norm = false;  // BERT
   bool tied_head = false;
 
-  double rotary_share = 1;         // of a head's width that rotary positions turn
-  LayerSet without_positions;      // layers whose queries and keys are not turned
-  std::int64_t window = 0;         // keys that a query sees, its own included; 0: all before it
-  LayerSet full_attention;         // layers that see all of them in spite of a window
-  std::int64_t attention_chunk = 0;  // Llama 4: keys before a query's chunk are not seen; 0: all are
+  double rotary_share = 1;     // of a head's width that rotary positions turn
+  LayerSet without_positions;  // layers whose queries and keys are not turned
+  std::int64_t window = 0;     // keys that a query sees, its own included; 0: all before it
+  LayerSet full_attention;     // layers that see all of them in spite of a window
+  std::int64_t attention_chunk =
+      0;                           // Llama 4: keys before a query's chunk are not seen; 0: all are
   bool attention_sinks = false;    // gpt-oss: a trained score per head beside those of the keys
   bool attention_softcap = false;  // Gemma 2: c tanh(score / c)
   bool logit_softcap = false;      // the same of the logits

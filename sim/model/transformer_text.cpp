@@ -65,8 +65,7 @@ void add_family_lines(const TransformerShape& shape, const Line& line) {
   flag("attention_sinks", shape.attention_sinks);
   flag("attention_softcap", shape.attention_softcap);
   flag("attention_gate", shape.attention_gate);
-  if (shape.sparse.exists())
-    line(2, "sparse_attention", sparse_text(shape.sparse, shape.layers));
+  if (shape.sparse.exists()) line(2, "sparse_attention", sparse_text(shape.sparse, shape.layers));
   flag("embedding_scale", shape.embedding_scale);
   flag("residual_scale", shape.residual_scale);
   flag("logit_scale", shape.logit_scale);

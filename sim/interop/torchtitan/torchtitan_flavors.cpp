@@ -12,7 +12,7 @@ struct Flavor {
   bool qk_norm = false, tied = false;
   Experts experts{};
   LatentAttention latent{};
-  std::int64_t window = 0;  // of every other layer, the first included; gpt-oss alone
+  std::int64_t window = 0;       // of every other layer, the first included; gpt-oss alone
   std::int64_t value_heads = 0;  // of gated delta nets, three of four layers; Qwen3.5 alone
 };
 
@@ -56,8 +56,8 @@ constexpr Flavor delta(const char* name, std::int64_t layers, std::int64_t hidde
 // compute_ffn_hidden_dim() gives them, vocabulary of the tokenizer), models/qwen3/__init__.py
 // (commit 0310b491), models/deepseek_v3, qwen3 (mixtures) and gpt_oss/__init__.py (commit
 // b5bcd76c; the same in v0.2.2, 73a0e697), models/llama4/__init__.py (73a0e697; widths as
-// model/model.py makes them: 8,192 of an expert, 16,384 without experts), models/qwen3_5/__init__.py
-// (b5bcd76c), without the vision encoder.
+// model/model.py makes them: 8,192 of an expert, 16,384 without experts),
+// models/qwen3_5/__init__.py (b5bcd76c), without the vision encoder.
 constexpr std::array flavors{
     Flavor{"llama3", "8B", 32, 4096, 32, 8, 128, 14336, 128256},
     Flavor{"llama3", "70B", 80, 8192, 64, 8, 128, 28672, 128256},

@@ -48,8 +48,8 @@ void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& sha
              std::vector<bool>(static_cast<std::size_t>(shape.layers), true), shape);
 }
 
-// Llama4TextConfig: moe_layers, or each interleave_moe_layer_step-th layer. Routed and shared experts
-// have intermediate_size, an MLP has intermediate_size_mlp.
+// Llama4TextConfig: moe_layers, or each interleave_moe_layer_step-th layer. Routed and shared
+// experts have intermediate_size, an MLP has intermediate_size_mlp.
 void read_llama4_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
   namespace limits = transformer_limits;
   read_routed_experts(fields, {"num_local_experts", "num_experts"}, shape);

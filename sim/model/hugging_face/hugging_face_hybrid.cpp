@@ -293,8 +293,8 @@ void read_falcon_h1(const Fields& fields, TransformerShape& shape) {
   if (!in.has("mamba_d_head") || in.at("mamba_d_head").peek_text() == "auto")
     mamba.head_dim = std::clamp<std::int64_t>(inner / mamba.heads, 1, limits::head_dim);
   if (mamba.inner() != inner)
-    in.problem("mamba_d_ssm", fmt::format("{} is not {} heads of {}", inner, mamba.heads,
-                                          mamba.head_dim));
+    in.problem("mamba_d_ssm",
+               fmt::format("{} is not {} heads of {}", inner, mamba.heads, mamba.head_dim));
   check_hybrid_layers(in, "mamba_n_heads", shape);
 }
 

@@ -66,15 +66,13 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
   const double index = static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
   const double attention = forward ? keys + values : 2 * (keys + values) + keys;
   const double loss = forward && !op.reuses_choice ? keys : 0;
-  const double indexer =
-      op.reuses_choice ? 0.0 : (forward ? all * index : 2 * chosen * index);
+  const double indexer = op.reuses_choice ? 0.0 : (forward ? all * index : 2 * chosen * index);
   Kernel kernel = memory_kernel(OpKind::generic, region, op, 0);
   kernel.part = part;
   kernel.flops = Flops{2 * (chosen * heads * (attention + loss) + indexer)};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   constexpr double fp32_elements = 2;
-  const double scores =
-      op.reuses_choice ? 0.0 : 2 * fp32_elements * (forward ? all : chosen);
+  const double scores = op.reuses_choice ? 0.0 : 2 * fp32_elements * (forward ? all : chosen);
   kernel.bytes = bytes_from(
       (elements * static_cast<double>(region.tokens) / region.tensor + scores) * region.element);
   kernel.launches = forward ? 5 : 6;

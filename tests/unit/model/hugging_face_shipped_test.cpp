@@ -113,7 +113,8 @@ std::string config_of(const TransformerShape& shape) {
   config.add({"num_attention_heads", "n_head", "n_heads"}, shape.heads);
   config.add({"num_key_value_heads"}, shape.kv_heads);
   if (!shape.latent.exists()) config.add({"head_dim"}, shape.head_dim);
-  const bool of_experts = is_one_of(shape.family, {"mixtral", "gpt_oss", "minimax_m2", "llama4_text"});
+  const bool of_experts =
+      is_one_of(shape.family, {"mixtral", "gpt_oss", "minimax_m2", "llama4_text"});
   const std::int64_t width = of_experts ? shape.experts.feed_forward : shape.feed_forward;
   if (width > 0) config.add({"intermediate_size"}, width);
   config.add({"intermediate_size_mlp"}, shape.feed_forward);

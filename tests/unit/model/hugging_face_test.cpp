@@ -246,9 +246,8 @@ TEST_CASE("null says that there is no rank of queries, or no shared expert", "[m
 }
 
 TEST_CASE("other mixtures of experts are refused by name, with what they have", "[model]") {
-  const std::string name =
-      GENERATE("zamba2", "granitemoe", "jamba", "mllama", "deepseek_v4", "kimi_k3", "kimi_linear",
-               "minimax_m3", "gemma4_text");
+  const std::string name = GENERATE("zamba2", "granitemoe", "jamba", "mllama", "deepseek_v4",
+                                    "kimi_k3", "kimi_linear", "minimax_m3", "gemma4_text");
   const std::string problem = first_problem(R"({"model_type": ")" + name + "\"}");
   CAPTURE(problem);
   REQUIRE(starts_with(problem, "\"" + name + "\" is not supported yet: it has "));
