@@ -92,6 +92,7 @@ std::vector<Key> hybrid() {
       integer_key("mamba2.convolution", taps, "tokens", "4", "width of the causal convolution"),
       boolean_key("mamba2.convolution_bias", "true", "the convolution has a bias"),
       integer_key("mamba2.chunk", state, "tokens", "128", "tokens that the scan takes at a time"),
+      boolean_key("mamba2.norm", "true", "a norm behind the gate"),
       integer_key("gated_delta_net.key_heads", heads, "heads", if_needed(),
                   "heads of queries and keys of a gated delta net"),
       integer_key("gated_delta_net.value_heads", heads, "heads", if_needed(),
@@ -105,6 +106,9 @@ std::vector<Key> hybrid() {
       integer_key("sparse_attention.index_dim", head_dim, "", "128", "width of such a head"),
       integer_key("sparse_attention.top_keys", {1, limits::rows}, "tokens", "2048",
                   "tokens that a query chooses"),
+      text_key(
+          text, "sparse_attention.indexers", KeyDefault::follows("all"),
+          "layers that choose; others take the choice before: a list, or {every, first_layer}"),
   };
 }
 
@@ -121,6 +125,8 @@ std::vector<Key> architecture() {
       boolean_key("qk_norm", "false", "norm of queries and keys"),
       text_key(word, "qk_norm_over", "heads", "width of that norm: a head, or all heads",
                {"heads", "projection"}),
+      boolean_key("qk_norm_scales", "true",
+                  "it has weights; without: in layers with positions alone"),
       number_key("rotary_share", {0.01, 1}, "", "1", "share of a head's width that is rotated"),
       text_key(text, "without_positions", KeyDefault::follows("none"),
                "layers without rotary positions: a list, or {every: 4, first_layer: 3}"),
@@ -128,6 +134,8 @@ std::vector<Key> architecture() {
                   "sliding window of attention, the own token included"),
       text_key(text, "full_attention", KeyDefault::follows("none"),
                "layers without the window: a list, or {every: 6, first_layer: 5}"),
+      integer_key("attention_chunk", {1, limits::rows}, "tokens", KeyDefault::follows("none"),
+                  "chunks of a sequence, before which queries see no keys"),
       boolean_key("attention_sinks", "false", "a trained score per head"),
       boolean_key("attention_softcap", "false", "soft cap of the attention scores"),
       boolean_key("attention_gate", "false", "a gate of what the heads give"),

@@ -421,7 +421,9 @@ void run_with(const Framework& framework, Model& model) {
   for (Block& layer : model.layers)
     for (ModelOp& op : layer.ops)
       if (op.function == Function::latent_rotary) set_latent_rotary(framework, *model.shape, op);
-  if (model.is_hybrid() && framework.gate == KernelForm::eager)
+  // NeMo Automodel runs the module of transformers (components/models/qwen3_5_moe at 36044ad3).
+  if (model.is_hybrid() &&
+      (framework.gate == KernelForm::eager || is_of_automodel(framework.execution.experts)))
     for (Block& layer : model.layers)
       for (ModelOp& op : layer.ops)
         if (op.name == "delta_gates") set_delta_gates(model.shape->hybrid.delta_net, op);

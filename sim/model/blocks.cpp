@@ -81,7 +81,7 @@ ModelOp qk_norm_op(const TransformerShape& shape) {
           .in_place = true,
           .in_features = normed,
           .out_features = normed,
-          .biases = (shift ? 2 : 1) * scales,
+          .biases = shape.qk_norm_scales ? (shift ? 2 : 1) * scales : 0,
           .forward_elements = 3 * width,
           .backward_elements = 3 * width,
           .saved_elements = width};
@@ -95,6 +95,7 @@ ModelOp attention_op(const TransformerShape& shape) {
   const double moved = as_double(queries + keys_values + outputs);
   // Without ALiBi's slopes, sinks and a soft cap, and with one width, it is the function of its
   // name.
+  const bool chooses = shape.sparse.exists() && !shape.sparse.reuses_choice;
   const bool plain = shape.positions != Positions::alibi && !shape.latent.exists() &&
                      !shape.attention_sinks && !shape.attention_softcap && !shape.sparse.exists();
   return {.name = "attention",
@@ -107,13 +108,14 @@ ModelOp attention_op(const TransformerShape& shape) {
           .biases = shape.attention_sinks ? shape.heads : 0,
           .window = shape.window,
           .top_keys = shape.sparse.exists() ? shape.sparse.top_keys : 0,
+          .reuses_choice = shape.sparse.reuses_choice,
           // Forward: reads Q, K, V, writes O. Backward (Dao 2022, algorithm 4): reads Q, K, V, O
           // and dO, writes dQ, dK, dV.
           .forward_elements = moved,
           .backward_elements = 2 * moved,
           .saved_elements = as_double(queries + keys_values),
           // The chosen keys, as int32.
-          .saved_fixed_bytes = shape.sparse.exists() ? 4 * as_double(shape.sparse.top_keys) : 0};
+          .saved_fixed_bytes = chooses ? 4 * as_double(shape.sparse.top_keys) : 0};
 }
 
 // Qwen3NextAttention: the product of the queries makes a gate of the same width besides; what the
@@ -232,7 +234,7 @@ void append_attention(Block& block, const TransformerShape& shape) {
     if (shape.positions == Positions::rotary && shape.rotary_share > 0)
       block.ops.push_back(rotary_op(shape));
   }
-  if (shape.sparse.exists()) append_indexer(block, shape);
+  if (shape.sparse.exists() && !shape.sparse.reuses_choice) append_indexer(block, shape);
   block.ops.push_back(attention_op(shape));
   if (shape.attention_gate) block.ops.push_back(attention_gate_op(shape));
   block.ops.push_back(linear_op("attention_projection", TensorSplit::row,

@@ -128,7 +128,11 @@ void append_language_model(Block& block, const TransformerShape& shape) {
 Block numbered_layer(const TransformerShape& shape, std::int64_t layer) {
   TransformerShape own = shape;
   own.window = shape.window_of(layer);
-  if (shape.without_positions.has(layer)) own.rotary_share = 0;
+  if (shape.without_positions.has(layer)) {
+    own.rotary_share = 0;
+    if (!shape.qk_norm_scales) own.qk_norm = false;
+  }
+  own.sparse.reuses_choice = !shape.sparse.chooses(layer);
   return transformer_layer(own, shape.kind_of(layer));
 }
 

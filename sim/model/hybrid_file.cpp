@@ -21,6 +21,7 @@ Mamba2 read_mamba2(const ObjectReader& from) {
   mamba.convolution = from.integer_or("convolution", 4, {.min = 1, .max = limits::taps});
   mamba.convolution_bias = from.boolean_or("convolution_bias", true);
   mamba.chunk = from.integer_or("chunk", 128, {.min = 1, .max = limits::state});
+  mamba.norm = from.boolean_or("norm", true);
   if (mamba.groups > 0 && mamba.heads % mamba.groups != 0)
     from.problem("groups",
                  fmt::format("{} groups do not divide {} heads", mamba.groups, mamba.heads));
@@ -162,10 +163,11 @@ std::vector<HybridLine> hybrid_lines(const Hybrid& hybrid) {
   const Mamba2& mamba = hybrid.mamba;
   if (mamba.exists())
     lines.push_back(
-        {"mamba2", fmt::format("{{heads: {}, head_dim: {}, groups: {}, state: {}, convolution: "
-                               "{}, convolution_bias: {}, chunk: {}}}",
-                               mamba.heads, mamba.head_dim, mamba.groups, mamba.state,
-                               mamba.convolution, mamba.convolution_bias, mamba.chunk)});
+        {"mamba2",
+         fmt::format("{{heads: {}, head_dim: {}, groups: {}, state: {}, convolution: "
+                     "{}, convolution_bias: {}, chunk: {}{}}}",
+                     mamba.heads, mamba.head_dim, mamba.groups, mamba.state, mamba.convolution,
+                     mamba.convolution_bias, mamba.chunk, mamba.norm ? "" : ", norm: false")});
   const GatedDeltaNet& net = hybrid.delta_net;
   if (net.exists())
     lines.push_back(
@@ -192,6 +194,8 @@ std::string hybrid_problem(const TransformerShape& shape) {
                ? "\"gated_delta_net\" is given, but no layer is one"
                : "a layer is gated_delta_net, but \"gated_delta_net\" is absent";
   if (!hybrid.exists()) return {};
+  if (hybrid.has(Mixer::attention_mamba2) && shape.latent.exists())
+    return "attention_mamba2 does not go with latent_attention";
   if (hybrid.has(FeedForward::experts) != (shape.experts.count > 0))
     return shape.experts.count > 0 ? "\"experts\" is given, but no layer has them"
                                    : "a layer has experts, but \"experts\" is absent";

@@ -28,6 +28,33 @@ void append_mlp_linear(Block& block, const TransformerShape& shape) {
   append_linear(block, shape, "mlp_linear", shape.mlp_bias);
 }
 
+// FalconH1DecoderLayer of transformers (models/falcon_h1/modular_falcon_h1.py): both mixers work on
+// what the norm made, and what they give is added.
+//
+// With scaled branches each input, the product of the scan, the keys and what attention gives are
+// multiplied by numbers of their own, counted behind the first products.
+void append_attention_and_mamba2(Block& block, const TransformerShape& shape) {
+  const auto append_scaled = [&](Append append, const char* name, std::int64_t also) {
+    const std::size_t first = block.ops.size();
+    append(block, shape);
+    if (!shape.residual_scale) return;
+    const ModelOp& product = block.ops[first];
+    ModelOp scale = scale_op(name, TensorSplit::inner, product.out_features);
+    scale.forward_elements = scale.backward_elements = 2 * as_double(also);
+    scale.forward_launches = scale.backward_launches = 2;
+    block.ops.insert(block.ops.begin() + static_cast<std::ptrdiff_t>(first) + 1, scale);
+  };
+  const auto scan = static_cast<int>(block.ops.size());
+  append_scaled(append_mamba2, "mamba_scale", shape.hidden + shape.hybrid.mamba.projected());
+  const std::size_t attention = block.ops.size();
+  append_scaled(append_attention, "attention_scale",
+                2 * shape.hidden + shape.kv_heads * shape.head_dim);
+  block.ops[attention].starts_from = scan;
+  ModelOp sum = residual_op(shape, "mixer_sum", 0);
+  sum.residual_of = static_cast<int>(attention);
+  block.ops.push_back(sum);
+}
+
 Append append_of(Mixer mixer) {
   switch (mixer) {
     case Mixer::attention:
@@ -38,6 +65,8 @@ Append append_of(Mixer mixer) {
       return append_gated_delta_net;
     case Mixer::linear:
       return append_attention_linear;
+    case Mixer::attention_mamba2:
+      return append_attention_and_mamba2;
     case Mixer::none:
       break;
   }

@@ -154,7 +154,7 @@ void append_mamba2(Block& block, const TransformerShape& shape) {
       linear_op("mamba_in", TensorSplit::column, shape.hidden, mamba.projected(), false));
   block.ops.push_back(mamba_convolution_op(mamba));
   block.ops.push_back(mamba_scan_op(mamba));
-  block.ops.push_back(group_norm_op(mamba));
+  if (mamba.norm) block.ops.push_back(group_norm_op(mamba));
   block.ops.push_back(linear_op("mamba_out", TensorSplit::row, mamba.inner(), shape.hidden, false));
 }
 

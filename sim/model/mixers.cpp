@@ -22,6 +22,7 @@ char letter_of(const LayerKind& kind) {
     case Mixer::gated_delta_net:
       return 'G';
     case Mixer::linear:
+    case Mixer::attention_mamba2:
       return 0;
     case Mixer::none:
       break;
@@ -33,8 +34,10 @@ char letter_of(const LayerKind& kind) {
 }  // namespace
 
 bool Hybrid::has(Mixer mixer) const {
-  return std::any_of(layers.begin(), layers.end(),
-                     [&](const LayerKind& kind) { return kind.mixer == mixer; });
+  const bool part = mixer == Mixer::attention || mixer == Mixer::mamba2;
+  return std::any_of(layers.begin(), layers.end(), [&](const LayerKind& kind) {
+    return kind.mixer == mixer || (part && kind.mixer == Mixer::attention_mamba2);
+  });
 }
 
 bool Hybrid::has(FeedForward feed_forward) const {

@@ -15,14 +15,18 @@ namespace sim {
 
 enum class Mixer : std::uint8_t {
   attention,
-  mamba2,           // Dao and Gu 2024, arXiv:2405.21060
-  gated_delta_net,  // Yang et al. 2024, arXiv:2412.06464
-  linear,           // one product of hidden x hidden (Bercovich et al. 2024, arXiv:2411.19146)
+  mamba2,            // Dao and Gu 2024, arXiv:2405.21060
+  gated_delta_net,   // Yang et al. 2024, arXiv:2412.06464
+  linear,            // one product of hidden x hidden (Bercovich et al. 2024, arXiv:2411.19146)
+  attention_mamba2,  // both on the same input, their outputs added (Falcon-H1)
   none,
 };
 constexpr auto words_of(Mixer) {
-  return std::array{Word{Mixer::attention, "attention"}, Word{Mixer::mamba2, "mamba2"},
-                    Word{Mixer::gated_delta_net, "gated_delta_net"}, Word{Mixer::linear, "linear"},
+  return std::array{Word{Mixer::attention, "attention"},
+                    Word{Mixer::mamba2, "mamba2"},
+                    Word{Mixer::gated_delta_net, "gated_delta_net"},
+                    Word{Mixer::linear, "linear"},
+                    Word{Mixer::attention_mamba2, "attention_mamba2"},
                     Word{Mixer::none, "none"}};
 }
 
@@ -56,6 +60,7 @@ struct Mamba2 {
   static constexpr Duration forward_step = std::chrono::nanoseconds(159);
   static constexpr Duration backward_step = std::chrono::nanoseconds(1234);
   bool convolution_bias = true;
+  bool norm = true;  // of a group's heads, behind the gate
   bool exists() const { return heads > 0; }
   std::int64_t inner() const { return heads * head_dim; }
   std::int64_t state_features() const { return 2 * groups * state; }  // of B and C
@@ -87,7 +92,7 @@ struct Hybrid {
   Mamba2 mamba;
   GatedDeltaNet delta_net;
   bool exists() const { return !layers.empty(); }
-  bool has(Mixer mixer) const;
+  bool has(Mixer mixer) const;  // of attention_mamba2 also each of the two
   bool has(FeedForward feed_forward) const;
   bool has_scan() const { return has(Mixer::mamba2) || has(Mixer::gated_delta_net); }
   // The kinds that there are, in the order of their first layers.

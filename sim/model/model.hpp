@@ -163,6 +163,7 @@ struct ModelOp {
   std::int64_t kv_heads = 0;
   // Attention: keys that a query chooses (SparseAttention); 0: all that it sees.
   std::int64_t top_keys = 0;
+  bool reuses_choice = false;  // they are those that an earlier layer chose
   // Inner: parameters of heads, which tensor ranks divide as they do the features.
   bool splits_parameters = false;
   std::optional<ScanShape> scan{};

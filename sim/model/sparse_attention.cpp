@@ -11,6 +11,12 @@
 
 namespace sim {
 
+std::string indexers_problem(const TransformerShape& shape) {
+  if (shape.sparse.chooses(0)) return {};
+  return "the first layer chooses no keys, and no layer before it does; allowed: a set with layer "
+         "0";
+}
+
 void append_indexer(Block& block, const TransformerShape& shape) {
   const SparseAttention& sparse = shape.sparse;
   const std::int64_t queries = sparse.index_heads * sparse.index_dim;

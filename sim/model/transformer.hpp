@@ -56,6 +56,8 @@ std::string hybrid_problem(const TransformerShape& shape);
 std::string mtp_problem(const TransformerShape& shape);
 // The error in the number or the sizes of a shape's experts; empty: none.
 std::string experts_problem(const TransformerShape& shape);
+// The same of the layers that choose the keys of sparse attention.
+std::string indexers_problem(const TransformerShape& shape);
 std::string expert_groups_problem(const Experts& experts);
 
 // Largest sizes read: no product of them, summed over all layers, exceeds 2^63; of experts, where

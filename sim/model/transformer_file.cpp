@@ -144,8 +144,8 @@ void check_latent_attention(const ObjectReader& in, const TransformerShape& shap
                                         word(shape.positions)));
   if (shape.qk_norm)
     in.problem("qk_norm", "qk_norm does not go with latent_attention, which has norms of its own");
-  for (const char* key :
-       {"rotary_share", "without_positions", "window", "attention_sinks", "attention_gate"})
+  for (const char* key : {"rotary_share", "without_positions", "window", "attention_chunk",
+                          "attention_sinks", "attention_gate"})
     if (in.has(key)) in.problem(key, fmt::format("\"{}\" does not go with latent_attention", key));
 }
 
@@ -156,6 +156,9 @@ void read_sparse_attention(const ObjectReader& in, TransformerShape& shape) {
   shape.sparse.index_heads = from.integer("index_heads", {.min = 1, .max = limits::heads});
   shape.sparse.index_dim = from.integer_or("index_dim", 128, {.min = 1, .max = limits::head_dim});
   shape.sparse.top_keys = from.integer_or("top_keys", 2048, {.min = 1, .max = limits::rows});
+  shape.sparse.indexers = read_layer_set(from, "indexers", shape.layers);
+  if (const std::string problem = indexers_problem(shape); !problem.empty())
+    from.problem("indexers", problem);
   if (shape.latent.query_rank == 0)
     in.problem("sparse_attention",
                "\"sparse_attention\" goes with latent_attention that has a query_rank");
@@ -168,6 +171,8 @@ void read_attention(const ObjectReader& in, TransformerShape& shape) {
   shape.mask = in.word_or("attention", AttentionMask::causal);
   shape.window = in.integer_or("window", 0, {.min = 1, .max = transformer_limits::rows});
   shape.full_attention = read_layer_set(in, "full_attention", shape.layers);
+  shape.attention_chunk =
+      in.integer_or("attention_chunk", 0, {.min = 1, .max = transformer_limits::rows});
   shape.attention_sinks = in.boolean_or("attention_sinks", false);
   shape.attention_softcap = in.boolean_or("attention_softcap", false);
   shape.attention_gate = in.boolean_or("attention_gate", false);
@@ -184,6 +189,7 @@ void read_queries(const ObjectReader& in, TransformerShape& shape) {
   shape.qk_norm_whole = in.word_or("qk_norm_over", QkNormOver::heads) == QkNormOver::projection;
   if (shape.qk_norm_whole && !shape.qk_norm)
     in.problem("qk_norm_over", "\"qk_norm_over\" goes with \"qk_norm: true\"");
+  shape.qk_norm_scales = in.boolean_or("qk_norm_scales", true);
   shape.rotary_share = in.real_or("rotary_share", 1, {.min = 0.01, .max = 1});
   shape.without_positions = read_layer_set(in, "without_positions", shape.layers);
   if (shape.positions == Positions::rotary) return;

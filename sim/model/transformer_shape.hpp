@@ -118,16 +118,6 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
-// Sparse attention of DeepSeek-V3.2 (arXiv:2512.02556, section 2.1): an indexer of its own narrow
-// queries and one key scores all tokens before a query, which attends to the best of them alone.
-struct SparseAttention {
-  std::int64_t index_heads = 0;  // 0: attention to all tokens
-  std::int64_t index_dim = 128;
-  std::int64_t top_keys = 2048;
-  bool exists() const { return index_heads > 0; }
-  bool operator==(const SparseAttention&) const = default;
-};
-
 // Some layers, by their numbers from 0, in ascending order.
 struct LayerSet {
   std::vector<std::int64_t> layers;
@@ -136,6 +126,21 @@ struct LayerSet {
   }
   bool empty() const { return layers.empty(); }
   bool operator==(const LayerSet&) const = default;
+};
+
+// Sparse attention of DeepSeek-V3.2 (arXiv:2512.02556, section 2.1): an indexer of its own narrow
+// queries and one key scores all tokens before a query, which attends to the best of them alone.
+struct SparseAttention {
+  std::int64_t index_heads = 0;  // 0: attention to all tokens
+  std::int64_t index_dim = 128;
+  std::int64_t top_keys = 2048;
+  // The layers that choose; each other one takes what the last of them before it chose (GLM-5.2,
+  // transformers' models/glm_moe_dsa, indexer_types). Empty: all choose.
+  LayerSet indexers{};
+  bool reuses_choice = false;  // of the shape of one layer: it is such an other one
+  bool exists() const { return index_heads > 0; }
+  bool chooses(std::int64_t layer) const { return indexers.empty() || indexers.has(layer); }
+  bool operator==(const SparseAttention&) const = default;
 };
 
 struct TransformerShape {
@@ -167,13 +172,16 @@ struct TransformerShape {
   bool head_bias = false;
   bool qk_norm = false;         // Qwen3: norm over head_dim of every query and key
   bool qk_norm_whole = false;   // OLMo 2, with qk_norm: over all queries, and all keys, of a token
+  bool qk_norm_scales = true;   // false: without weights, in layers with positions alone (Llama 4)
   bool embedding_norm = false;  // BERT
   bool tied_head = false;
 
-  double rotary_share = 1;         // of a head's width that rotary positions turn
-  LayerSet without_positions;      // layers whose queries and keys are not turned
-  std::int64_t window = 0;         // keys that a query sees, its own included; 0: all before it
-  LayerSet full_attention;         // layers that see all of them in spite of a window
+  double rotary_share = 1;     // of a head's width that rotary positions turn
+  LayerSet without_positions;  // layers whose queries and keys are not turned
+  std::int64_t window = 0;     // keys that a query sees, its own included; 0: all before it
+  LayerSet full_attention;     // layers that see all of them in spite of a window
+  std::int64_t attention_chunk =
+      0;                           // Llama 4: keys before a query's chunk are not seen; 0: all are
   bool attention_sinks = false;    // gpt-oss: a trained score per head beside those of the keys
   bool attention_softcap = false;  // Gemma 2: c tanh(score / c)
   bool logit_softcap = false;      // the same of the logits

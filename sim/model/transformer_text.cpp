@@ -38,10 +38,19 @@ std::string experts_text(const TransformerShape& shape) {
   return fmt::format("{{{}}}", text);
 }
 
+std::string sparse_text(const SparseAttention& sparse, std::int64_t layers) {
+  std::string text = fmt::format("index_heads: {}, index_dim: {}, top_keys: {}", sparse.index_heads,
+                                 sparse.index_dim, sparse.top_keys);
+  if (!sparse.indexers.empty())
+    text += fmt::format(", indexers: {}", layer_set_text(sparse.indexers, layers));
+  return fmt::format("{{{}}}", text);
+}
+
 // Adds the lines of keys that only newer families have.
 template <class Line>
 void add_family_lines(const TransformerShape& shape, const Line& line) {
   if (shape.qk_norm_whole) line(2, "qk_norm_over", "projection");
+  if (!shape.qk_norm_scales) line(2, "qk_norm_scales", "false");
   if (shape.rotary_share != 1) line(2, "rotary_share", shape.rotary_share);
   const auto layers = [&](std::string_view key, const LayerSet& set) {
     if (!set.empty()) line(2, key, layer_set_text(set, shape.layers));
@@ -49,16 +58,14 @@ void add_family_lines(const TransformerShape& shape, const Line& line) {
   layers("without_positions", shape.without_positions);
   if (shape.window > 0) line(2, "window", shape.window);
   layers("full_attention", shape.full_attention);
+  if (shape.attention_chunk > 0) line(2, "attention_chunk", shape.attention_chunk);
   const auto flag = [&](std::string_view key, bool value) {
     if (value) line(2, key, "true");
   };
   flag("attention_sinks", shape.attention_sinks);
   flag("attention_softcap", shape.attention_softcap);
   flag("attention_gate", shape.attention_gate);
-  if (shape.sparse.exists())
-    line(2, "sparse_attention",
-         fmt::format("{{index_heads: {}, index_dim: {}, top_keys: {}}}", shape.sparse.index_heads,
-                     shape.sparse.index_dim, shape.sparse.top_keys));
+  if (shape.sparse.exists()) line(2, "sparse_attention", sparse_text(shape.sparse, shape.layers));
   flag("embedding_scale", shape.embedding_scale);
   flag("residual_scale", shape.residual_scale);
   flag("logit_scale", shape.logit_scale);

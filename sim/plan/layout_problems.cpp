@@ -123,6 +123,12 @@ class Checker : private LayoutProblemList {
       problem("sequence_length", "sequence_length is {}, but {} has positions for {} tokens", s,
               model_.name, model_.max_sequence);
     }
+    const std::int64_t chunk = model_.shape ? model_.shape->attention_chunk : 0;
+    if (is_shorter(chunk, s))
+      problem("sequence_length",
+              "sequence_length is {}, but {} attends in chunks of {} tokens, which is not modelled "
+              "for longer sequences; allowed: up to {}",
+              s, model_.name, chunk, chunk);
     if (!layout_.sequence_parallel) return;
     if (layout_.tensor_parallel == 1) {
       problem("sequence_parallel", "sequence_parallel needs tensor_parallel of 2 or more; it is 1");

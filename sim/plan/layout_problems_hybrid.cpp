@@ -1,4 +1,5 @@
 // Checks of a layout: layers that differ, scans and sparse attention.
+#include <string_view>
 #include <utility>
 
 #include "sim/plan/layout_problem_list.hpp"
@@ -46,23 +47,37 @@ class HybridChecker {
                   LayoutProblemList::divisors_of({scan.heads / t}));
   }
 
-  // transformers has the kernels that Megatron-LM has (models/qwen3_next, nemotron_h), under data
-  // parallelism alone. torchtitan and NeMo Automodel have models of their own.
+  // transformers has the kernels that Megatron-LM has (models/qwen3_next, nemotron_h, falcon_h1),
+  // under data parallelism alone. NeMo Automodel's models at 36044ad3 run them, too
+  // (components/models/qwen3_5_moe/cp_linear_attn.py, nemotron_v3/layers.py); its context
+  // parallelism of them is not modelled. torchtitan at b5bcd76c has gated delta nets
+  // (models/qwen3_5/gdn.py), whose heads tensor ranks divide, and no context parallelism of them
+  // (models/qwen3_5/parallelize.py).
   void scans() {
     const Execution& runs = model_.execution;
     // The experts of transformers 5 run as torchtitan's do.
     const bool titan = runs.bucket_rule == BucketRule::torchtitan;
-    if (runs_as_megatron(runs) || titan || is_of_automodel(runs.experts))
-      return as_megatron("a scan", "megatron, pytorch, transformers");
+    if (model_.shape->hybrid.kinds().front().mixer == Mixer::attention_mamba2 &&
+        (runs_as_megatron(runs) || titan))
+      return list_.problem("framework",
+                           "{} has attention and Mamba-2 side by side, which is modelled as "
+                           "transformers runs it; allowed: framework pytorch, transformers",
+                           model_.name);
+    if (runs_as_megatron(runs)) return as_megatron("a scan", "megatron");
+    if (titan && model_.shape->hybrid.has(Mixer::mamba2))
+      return list_.problem("framework",
+                           "torchtitan has no Mamba-2, as {} has it; allowed: framework megatron, "
+                           "pytorch, transformers",
+                           model_.name);
     if (layout_.recompute == Recompute::operators)
       list_.problem("recompute",
                     "recompute is operators; allowed with a scan: none, selective, full");
     for (const auto& [key, ranks] : {std::pair{"tensor_parallel", layout_.tensor_parallel},
                                      std::pair{"context_parallel", layout_.context_parallel}})
-      if (ranks > 1)
+      if (ranks > 1 && !(titan && key == std::string_view{"tensor_parallel"}))
         list_.problem(key,
-                      "{} is {}, but transformers runs scans whole on every GPU; allowed: 1, or "
-                      "framework megatron",
+                      "{} is {}, but scans are modelled whole on every GPU of this framework; "
+                      "allowed: 1, or framework megatron",
                       key, ranks);
   }
 

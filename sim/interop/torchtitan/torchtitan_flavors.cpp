@@ -12,7 +12,8 @@ struct Flavor {
   bool qk_norm = false, tied = false;
   Experts experts{};
   LatentAttention latent{};
-  std::int64_t window = 0;  // of every other layer, the first included; gpt-oss alone
+  std::int64_t window = 0;       // of every other layer, the first included; gpt-oss alone
+  std::int64_t value_heads = 0;  // of gated delta nets, three of four layers; Qwen3.5 alone
 };
 
 constexpr LatentAttention latent(std::int64_t query_rank) {
@@ -26,11 +27,37 @@ constexpr Experts all_layers(std::int64_t count, std::int64_t per_token, std::in
   return {.count = count, .per_token = per_token, .feed_forward = width};
 }
 
+// One that every token passes, as wide as the others, with a gate.
+constexpr Experts gated(std::int64_t count, std::int64_t per_token, std::int64_t width) {
+  return {.count = count,
+          .per_token = per_token,
+          .feed_forward = width,
+          .shared_feed_forward = width,
+          .shared_gate = true};
+}
+constexpr Flavor delta(const char* name, std::int64_t layers, std::int64_t hidden,
+                       std::int64_t heads, std::int64_t kv_heads, std::int64_t value_heads,
+                       std::int64_t feed_forward, const Experts& experts = {}) {
+  return {.model = "qwen3_5",
+          .name = name,
+          .layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = 256,
+          .feed_forward = feed_forward,
+          .vocabulary = 248320,
+          .qk_norm = true,
+          .experts = experts,
+          .value_heads = value_heads};
+}
+
 // pytorch/torchtitan, torchtitan/models/llama3/__init__.py (commit 00f555e1; feed-forward widths as
 // compute_ffn_hidden_dim() gives them, vocabulary of the tokenizer), models/qwen3/__init__.py
 // (commit 0310b491), models/deepseek_v3, qwen3 (mixtures) and gpt_oss/__init__.py (commit
 // b5bcd76c; the same in v0.2.2, 73a0e697), models/llama4/__init__.py (73a0e697; widths as
-// model/model.py makes them: 8,192 of an expert, 16,384 without experts).
+// model/model.py makes them: 8,192 of an expert, 16,384 without experts),
+// models/qwen3_5/__init__.py (b5bcd76c), without the vision encoder.
 constexpr std::array flavors{
     Flavor{"llama3", "8B", 32, 4096, 32, 8, 128, 14336, 128256},
     Flavor{"llama3", "70B", 80, 8192, 64, 8, 128, 28672, 128256},
@@ -160,6 +187,14 @@ constexpr std::array flavors{
            .vocabulary = 201088,
            .experts = all_layers(128, 4, 2880),
            .window = 128},
+    delta("0.8B", 24, 1024, 8, 2, 16, 3584),
+    delta("2B", 24, 2048, 8, 2, 16, 6144),
+    delta("4B", 32, 2560, 16, 4, 32, 9216),
+    delta("9B", 32, 4096, 16, 4, 32, 12288),
+    delta("27B", 64, 5120, 24, 4, 48, 17408),
+    delta("35B-A3B", 40, 2048, 16, 2, 32, 0, gated(256, 8, 512)),
+    delta("122B-A10B", 48, 3072, 32, 2, 64, 0, gated(256, 8, 1024)),
+    delta("397B-A17B", 60, 4096, 32, 2, 64, 0, gated(512, 10, 1024)),
 };
 
 // models/gpt_oss: biases everywhere but at the head, sinks, windows in even layers.
@@ -169,6 +204,18 @@ void add_of_gpt_oss(const Flavor& flavor, TransformerShape& shape) {
   shape.window = flavor.window;
   for (std::int64_t layer = 1; layer < shape.layers; layer += 2)
     shape.full_attention.layers.push_back(layer);
+}
+
+// models/qwen3_5: full attention in each fourth layer, with a gate and positions of a quarter.
+void add_of_qwen3_5(const Flavor& flavor, TransformerShape& shape) {
+  shape.attention_gate = true;
+  shape.rotary_share = 0.25;
+  shape.hybrid.delta_net = {.key_heads = 16, .value_heads = flavor.value_heads};
+  const bool mixture = flavor.experts.count > 0;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer)
+    shape.hybrid.layers.push_back(
+        {.mixer = layer % 4 == 3 ? Mixer::attention : Mixer::gated_delta_net,
+         .feed_forward = mixture ? FeedForward::experts : FeedForward::mlp});
 }
 
 TransformerShape shape_of(const Flavor& flavor) {
@@ -191,6 +238,7 @@ TransformerShape shape_of(const Flavor& flavor) {
   shape.experts = flavor.experts;
   shape.latent = flavor.latent;
   if (flavor.window > 0) add_of_gpt_oss(flavor, shape);
+  if (flavor.value_heads > 0) add_of_qwen3_5(flavor, shape);
   return shape;
 }
 

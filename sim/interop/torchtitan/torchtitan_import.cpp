@@ -130,6 +130,10 @@ class TitanReader {
       result_.notes.push_back({"model",
                                "choices are weighed before the experts; forecast as behind "
                                "them, which moves as much"});
+    if (name == "qwen3_5")
+      result_.notes.push_back({"model",
+                               "the language model alone, with scans and convolutions by "
+                               "flash-linear-attention; no measured run of them is scored"});
     if (name == "gpt_oss")
       result_.notes.push_back({"model",
                                "biases of experts are added by kernels of their own, which "

@@ -209,6 +209,9 @@ Model read_hugging_face(const Document& document) {
     case Family::granite_hybrid:
       read_bamba(fields, architecture.family, shape);
       break;
+    case Family::falcon_h1:
+      read_falcon_h1(fields, shape);
+      break;
     case Family::mamba2:
       read_mamba2(fields, shape);
       break;

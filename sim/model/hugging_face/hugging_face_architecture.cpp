@@ -56,6 +56,8 @@ constexpr std::array architectures{
     Architecture{"BambaForCausalLM", "bamba", Family::bamba, Head::language_model},
     Architecture{"GraniteMoeHybridForCausalLM", "granitemoehybrid", Family::granite_hybrid,
                  Head::language_model},
+    Architecture{"FalconH1ForCausalLM", "falcon_h1", Family::falcon_h1, Head::language_model},
+    Architecture{"Llama4ForCausalLM", "llama4_text", Family::llama4, Head::language_model},
     Architecture{"DeepseekV32ForCausalLM", "deepseek_v32", Family::deepseek_v32,
                  Head::language_model},
     Architecture{"DeepseekV2ForCausalLM", "deepseek_v2", Family::deepseek, Head::language_model},
@@ -106,6 +108,7 @@ bool reads_experts(Family family) {
     case Family::glm4_moe_lite:
     case Family::glm_moe_dsa:
     case Family::minimax_m2:
+    case Family::llama4:
     case Family::olmoe:
     case Family::bailing_moe:
     case Family::gpt_oss:
@@ -124,15 +127,24 @@ struct OtherFamily {
   std::string_view has;
 };
 constexpr std::array other_families{
-    OtherFamily{"llama4", "Llama4", "attention in chunks"},
-    OtherFamily{"llama4_text", "Llama4", "attention in chunks"},
+    OtherFamily{"deepseek_v4", "DeepseekV4",
+                "attention to compressed keys, projections in groups and several residual streams"},
+    OtherFamily{"kimi_k3", "KimiK3",
+                "Kimi delta attention, residual sums over blocks of layers and norms of latent "
+                "experts"},
+    OtherFamily{"kimi_linear", "KimiLinear", "Kimi delta attention"},
+    OtherFamily{"minimax_m3", "MiniMaxM3", "grouped-query attention to chosen blocks of keys"},
+    OtherFamily{"minimax_m3_vl", "MiniMaxM3", "grouped-query attention to chosen blocks of keys"},
+    OtherFamily{"gemma4_text", "Gemma4",
+                "heads of another width, whose keys are their values, in layers without a window"},
+    OtherFamily{"gemma4_unified_text", "Gemma4Unified",
+                "heads of another width, whose keys are their values, in layers without a window"},
     OtherFamily{"dbrx", "Dbrx", "clipped queries, keys and values"},
     OtherFamily{"minimax", "MiniMax", "linear attention"},
     OtherFamily{"phimoe", "PhiMoE", "routers of its own"},
     OtherFamily{"phimoe", "Phimoe", "routers of its own"},
     OtherFamily{"jamba", "Jamba", "state-space layers of Mamba-1"},
     OtherFamily{"mamba", "Mamba", "state-space layers of Mamba-1"},
-    OtherFamily{"falcon_h1", "FalconH1", "attention and Mamba-2 side by side in each layer"},
     OtherFamily{"zamba2", "Zamba2", "layers of attention that share their parameters"},
     OtherFamily{"mllama", "Mllama", "layers of cross-attention to an image"},
     OtherFamily{"mllama_text_model", "Mllama", "layers of cross-attention to an image"},

@@ -2,6 +2,7 @@
 // classes, and of the code that came with DeepSeek-V2 and V3. The classes' defaults are the sizes
 // of one model each, which is no fact about this file: sizes are required.
 #include <algorithm>
+#include <utility>
 
 #include "sim/model/hugging_face/hugging_face_fields.hpp"
 
@@ -45,6 +46,28 @@ void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& sha
   shape.experts.router_bias = true;
   set_layers(fields, "num_hidden_layers",
              std::vector<bool>(static_cast<std::size_t>(shape.layers), true), shape);
+}
+
+// Llama4TextConfig: moe_layers, or each interleave_moe_layer_step-th layer. Routed and shared
+// experts have intermediate_size, an MLP has intermediate_size_mlp.
+void read_llama4_experts(const HuggingFaceFields& fields, TransformerShape& shape) {
+  namespace limits = transformer_limits;
+  read_routed_experts(fields, {"num_local_experts", "num_experts"}, shape);
+  Experts& experts = shape.experts;
+  experts.feed_forward = experts.shared_feed_forward =
+      fields.size({"intermediate_size"}, limits::feed_forward);
+  shape.feed_forward = fields.size({"intermediate_size_mlp"}, limits::feed_forward);
+  const std::int64_t step = fields.size_or({"interleave_moe_layer_step"}, 1, limits::layers);
+  std::vector<bool> pattern(static_cast<std::size_t>(shape.layers));
+  const auto listed = fields.in().find("moe_layers");
+  if (listed)
+    for (const ValueReader& layer : listed->list())
+      pattern[static_cast<std::size_t>(
+          layer.integer({.min = 0, .max = std::max<std::int64_t>(0, shape.layers - 1)}))] = true;
+  else
+    for (std::int64_t layer = step - 1; layer < shape.layers; layer += step)
+      pattern[static_cast<std::size_t>(layer)] = true;
+  set_layers(fields, listed ? "moe_layers" : "interleave_moe_layer_step", pattern, shape);
 }
 
 // A layer has experts if its number, counted from 1, is a multiple of decoder_sparse_step, and it
@@ -154,6 +177,41 @@ void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& 
     in.problem("attention_bias", "attention_bias without q_lora_rank is not supported");
 }
 
+namespace {
+
+// GlmMoeDsaConfig: indexer_types; else index_topk_pattern, or one layer of index_topk_freq behind
+// the first ones, which index_skip_topk_offset counts.
+LayerSet layers_with_indexers(const HuggingFaceFields& fields, std::int64_t layers) {
+  namespace limits = transformer_limits;
+  const ObjectReader& in = fields.in();
+  LayerSet set;
+  if (const auto types = in.find("indexer_types")) {
+    const std::vector<ValueReader> list = types->list();
+    if (static_cast<std::int64_t>(list.size()) != layers)
+      types->problem(fmt::format("has {} layers, num_hidden_layers is {}", list.size(), layers));
+    for (std::size_t layer = 0; layer < list.size(); ++layer) {
+      const std::string text = list[layer].text();
+      if (text == "full") set.layers.push_back(static_cast<std::int64_t>(layer));
+      if (text != "full" && text != "shared")
+        list[layer].problem(fmt::format("unknown indexer \"{}\"; known: full, shared", text));
+    }
+    return set;
+  }
+  if (in.has("index_topk_pattern")) {
+    in.problem("index_topk_pattern", "without indexer_types, which say the same, it is not read");
+    return set;
+  }
+  const std::int64_t every = fields.size_or({"index_topk_freq"}, 1, limits::layers);
+  const std::int64_t offset =
+      in.integer_or("index_skip_topk_offset", 2, {.min = 1, .max = limits::layers});
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    if (std::max<std::int64_t>(layer - offset + 1, 0) % std::max<std::int64_t>(1, every) == 0)
+      set.layers.push_back(layer);
+  return set;
+}
+
+}  // namespace
+
 void read_deepseek_indexer(const HuggingFaceFields& fields, TransformerShape& shape) {
   namespace limits = transformer_limits;
   shape.sparse.index_heads = fields.size({"index_n_heads"}, limits::heads);
@@ -161,6 +219,11 @@ void read_deepseek_indexer(const HuggingFaceFields& fields, TransformerShape& sh
   shape.sparse.top_keys = fields.size({"index_topk"}, limits::rows);
   if (shape.latent.query_rank == 0)
     fields.in().problem("q_lora_rank", "an indexer without q_lora_rank is not supported");
+  LayerSet indexers = layers_with_indexers(fields, shape.layers);
+  if (std::cmp_less(indexers.layers.size(), shape.layers)) shape.sparse.indexers = indexers;
+  if (const std::string problem = indexers_problem(shape); !problem.empty())
+    fields.in().problem(fields.in().has("indexer_types") ? "indexer_types" : "index_topk_freq",
+                        problem);
 }
 
 }  // namespace sim

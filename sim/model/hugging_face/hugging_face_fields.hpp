@@ -63,6 +63,8 @@ void read_mixtral_experts(const HuggingFaceFields& fields, TransformerShape& sha
 void read_qwen3_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_deepseek_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_gpt_oss_experts(const HuggingFaceFields& fields, TransformerShape& shape);
+// Reads the width of the layers without experts, too.
+void read_llama4_experts(const HuggingFaceFields& fields, TransformerShape& shape);
 // The layers that have experts by decoder_sparse_step and mlp_only_layers; reads all other keys of
 // experts.
 std::vector<bool> read_qwen_experts(const HuggingFaceFields& fields, TransformerShape& shape);
@@ -77,6 +79,7 @@ void read_nemotron_h(const HuggingFaceFields& fields, TransformerShape& shape,
 void read_nemotron_nas(const HuggingFaceFields& fields, TransformerShape& shape,
                        std::vector<std::string>& notes);
 void read_mamba2(const HuggingFaceFields& fields, TransformerShape& shape);
+void read_falcon_h1(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_bamba(const HuggingFaceFields& fields, HuggingFaceFamily family, TransformerShape& shape);
 // REQUIRES: all but the kinds of layers is read.
 void read_qwen3_next(const HuggingFaceFields& fields, const std::vector<bool>& with_experts,

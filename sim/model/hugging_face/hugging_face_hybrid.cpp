@@ -260,6 +260,44 @@ void read_bamba(const Fields& fields, HuggingFaceFamily family, TransformerShape
   check_hybrid_layers(in, granite ? "layer_types" : "attn_layer_indices", shape);
 }
 
+// FalconH1Config: attention and Mamba-2 side by side in each layer. Its multipliers are passes of
+// their own, whatever they are.
+void read_falcon_h1(const Fields& fields, TransformerShape& shape) {
+  const ObjectReader& in = fields.in();
+  shape.layers = fields.size({"num_hidden_layers"}, limits::layers);
+  shape.hidden = fields.size({"hidden_size"}, limits::hidden);
+  shape.heads = fields.size({"num_attention_heads"}, limits::heads);
+  shape.kv_heads = fields.size_or({"num_key_value_heads"}, shape.heads, limits::heads);
+  if (shape.heads % shape.kv_heads != 0)
+    in.problem("num_key_value_heads", fmt::format("{} key/value heads do not divide {} heads",
+                                                  shape.kv_heads, shape.heads));
+  read_head_dim(fields, {"num_attention_heads"}, shape);
+  shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
+  shape.vocabulary = fields.size({"vocab_size"}, limits::rows);
+  shape.norm = NormKind::rms;
+  shape.activation = gated_activation(in, "hidden_act", "silu");
+  shape.positions = Positions::rotary;
+  shape.qkv_bias = shape.projection_bias = fields.flag("attention_bias", false);
+  refuse_flags(in, {"mamba_proj_bias", "projectors_bias", "mlp_bias"});
+  shape.tied_head = fields.flag("tie_word_embeddings", false);
+  shape.attention_dropout = fields.dropout({"attention_dropout"}, 0);
+  shape.embedding_scale = shape.residual_scale = shape.logit_scale = true;
+  shape.hybrid.layers.assign(static_cast<std::size_t>(shape.layers),
+                             {.mixer = Mixer::attention_mamba2});
+  read_mamba_of_bamba(fields, shape);
+  Mamba2& mamba = shape.hybrid.mamba;
+  mamba.norm = fields.flag("mamba_rms_norm", false);
+  const std::int64_t inner = fields.is_null("mamba_d_ssm")
+                                 ? fields.size_or({"mamba_expand"}, 2, 64) * shape.hidden
+                                 : fields.size({"mamba_d_ssm"}, limits::feed_forward);
+  if (!in.has("mamba_d_head") || in.at("mamba_d_head").peek_text() == "auto")
+    mamba.head_dim = std::clamp<std::int64_t>(inner / mamba.heads, 1, limits::head_dim);
+  if (mamba.inner() != inner)
+    in.problem("mamba_d_ssm",
+               fmt::format("{} is not {} heads of {}", inner, mamba.heads, mamba.head_dim));
+  check_hybrid_layers(in, "mamba_n_heads", shape);
+}
+
 // Qwen3NextConfig: layer_types, or full attention in each fourth layer (full_attention_interval).
 void read_qwen3_next(const Fields& fields, const std::vector<bool>& with_experts,
                      TransformerShape& shape) {

@@ -74,6 +74,11 @@ constexpr std::array families{
               .query_norm = QueryNorm::whole,
               .own_width = true,
               .norm_key = "use_qk_norm"},
+    LlamaLike{.family = Family::llama4,
+              .query_norm = QueryNorm::heads,
+              .biased = Biased::all,
+              .own_width = true,
+              .norm_key = "use_qk_norm"},
     LlamaLike{.family = Family::olmoe,
               .query_norm = QueryNorm::whole,
               .biased = Biased::all,
@@ -212,8 +217,9 @@ double rotary_share_of(const Fields& fields, double fallback) {
 LayerSet layers_without_positions(const Fields& fields, std::int64_t layers) {
   LayerSet set;
   const ObjectReader& in = fields.in();
-  if (const auto list = in.find("no_rope_layers")) {
-    const std::vector<ValueReader> turns = list->list();
+  const auto list = in.find("no_rope_layers");
+  const std::vector<ValueReader> turns = list ? list->list() : std::vector<ValueReader>{};
+  if (!turns.empty()) {
     if (static_cast<std::int64_t>(turns.size()) < layers)
       list->problem(fmt::format("has {} layers, num_hidden_layers is {}", turns.size(), layers));
     for (std::size_t layer = 0; layer < turns.size(); ++layer)
@@ -282,7 +288,14 @@ void read_own(const Fields& fields, Family family, TransformerShape& shape) {
   if (is_gemma(family)) read_gemma(fields, family, shape);
   if (family == Family::phi3)
     shape.projection_dropout = shape.mlp_dropout = fields.dropout({"resid_pdrop"}, 0);
-  if (family == Family::smollm3)
+  // Norms of queries and keys have no weights; scores are of a chunk where there are positions.
+  if (family == Family::llama4) {
+    shape.qk_norm_scales = !shape.qk_norm;
+    if (!fields.is_null("attention_chunk_size"))
+      shape.attention_chunk =
+          fields.size_or({"attention_chunk_size"}, 8192, transformer_limits::rows);
+  }
+  if (family == Family::smollm3 || family == Family::llama4)
     shape.without_positions = layers_without_positions(fields, shape.layers);
   const bool turns_part = family == Family::phi3 || family == Family::bailing_moe;
   if (turns_part || traits_of(family).rotary_share < 1)
@@ -317,6 +330,7 @@ void read_experts(const Fields& fields, Family family, TransformerShape& shape) 
   if (family == Family::qwen3_5)
     read_qwen3_next(fields, std::vector<bool>(static_cast<std::size_t>(shape.layers)), shape);
   if (family == Family::gpt_oss) read_gpt_oss_experts(fields, shape);
+  if (family == Family::llama4) read_llama4_experts(fields, shape);
 }
 
 }  // namespace
@@ -357,7 +371,7 @@ void read_llama_like(const Fields& fields, Family family, TransformerShape& shap
   if (has_indexer(family)) read_deepseek_indexer(fields, shape);
   // Where all layers have experts, the width of a dense one may be left out.
   const bool optional = family == Family::qwen3_5_moe || family == Family::qwen3_next;
-  if (!optional || fields.in().has("intermediate_size"))
+  if ((!optional || fields.in().has("intermediate_size")) && family != Family::llama4)
     shape.feed_forward = fields.size({"intermediate_size"}, limits::feed_forward);
   read_experts(fields, family, shape);
   shape.vocabulary = size_of(fields, family, "vocab_size", 262'208, limits::rows, notes);

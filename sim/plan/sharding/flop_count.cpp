@@ -20,8 +20,8 @@ struct BlockFlops {  // of one sequence
 double sparse_flops(const TransformerShape& shape, const ModelOp& op, const Layout& layout,
                     bool half) {
   const auto tokens = static_cast<double>(layout.sequence_length);
-  const double scores = 2.0 * tokens * tokens * (half ? 0.5 : 1.0) *
-                        static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
+  const double index = static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
+  const double scores = op.reuses_choice ? 0.0 : 2.0 * tokens * tokens * (half ? 0.5 : 1.0) * index;
   const double pairs =
       share_in_window(op.top_keys, layout.sequence_length) * tokens * tokens * (half ? 0.5 : 1.0);
   return scores + 2.0 * pairs * static_cast<double>(shape.heads) *

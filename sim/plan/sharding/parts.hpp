@@ -119,7 +119,7 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
 // The indexer, which is whole on every tensor rank.
 void shard_indexer(const Region& region, ShardedOp& to);
 // Messages of sparse attention from all context ranks.
-ContextAttention sparse_context(const Region& region);
+ContextAttention sparse_context(const Region& region, const ModelOp& op);
 
 // Heads and sequences become one dimension and part again (Scaling, core/nn/attention/attention.py,
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of

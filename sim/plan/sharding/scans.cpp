@@ -65,19 +65,19 @@ Kernel sparse_attention_kernel(const Region& region, const ModelOp& op, Attentio
   const double heads = static_cast<double>(shape.heads) / region.tensor;
   const double index = static_cast<double>(shape.sparse.index_heads * shape.sparse.index_dim);
   const double attention = forward ? keys + values : 2 * (keys + values) + keys;
-  const double loss = forward ? keys : 0;
-  const double indexer = forward ? all * index : 2 * chosen * index;
+  const double loss = forward && !op.reuses_choice ? keys : 0;
+  const double indexer = op.reuses_choice ? 0.0 : (forward ? all * index : 2 * chosen * index);
   Kernel kernel = memory_kernel(OpKind::generic, region, op, 0);
   kernel.part = part;
   kernel.flops = Flops{2 * (chosen * heads * (attention + loss) + indexer)};
   const double elements = forward ? op.forward_elements : op.backward_elements;
   constexpr double fp32_elements = 2;
-  const double scores = forward ? 2 * fp32_elements * all : 2 * fp32_elements * chosen;
+  const double scores = op.reuses_choice ? 0.0 : 2 * fp32_elements * (forward ? all : chosen);
   kernel.bytes = bytes_from(
       (elements * static_cast<double>(region.tokens) / region.tensor + scores) * region.element);
   kernel.launches = forward ? 5 : 6;
   if (layout.context_parallel > 1) {
-    kernel.bytes += sparse_context(region).slice * (std::int64_t{2} * layout.context_parallel);
+    kernel.bytes += sparse_context(region, op).slice * (std::int64_t{2} * layout.context_parallel);
     kernel.launches += 2;
   }
   return kernel;
@@ -102,10 +102,10 @@ void shard_indexer(const Region& region, ShardedOp& to) {
 }
 
 // The narrow vector of keys and values, and the indexer's key (dsa.py, DSAttention.forward).
-ContextAttention sparse_context(const Region& region) {
+ContextAttention sparse_context(const Region& region, const ModelOp& op) {
   const TransformerShape& shape = *region.model->shape;
-  const std::int64_t features =
-      shape.latent.key_value_rank + shape.latent.rotary_dim + shape.sparse.index_dim;
+  const std::int64_t features = shape.latent.key_value_rank + shape.latent.rotary_dim +
+                                (op.reuses_choice ? 0 : shape.sparse.index_dim);
   ContextAttention made;
   made.slice = made.gradient_slice = Bytes{features * region.tokens * region.element};
   return made;

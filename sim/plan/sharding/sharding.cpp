@@ -229,7 +229,7 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   if (op.top_keys > 0) {
     to.forward = sparse_attention_kernel(region, op, AttentionPart::forward);
     to.backward = sparse_attention_kernel(region, op, AttentionPart::backward);
-    if (layout.context_parallel > 1) to.context = sparse_context(region);
+    if (layout.context_parallel > 1) to.context = sparse_context(region, op);
     return;
   }
   const bool heads = exchanges_heads(layout);

@@ -92,6 +92,11 @@ TEST_CASE("torchtitan: flavors with experts are the models we ship", "[interop]"
   CHECK(same("deepseek_v3", "236B", "deepseek-v2.yaml"));
   CHECK(same("qwen3", "30B-A3B", "qwen3-30b-a3b.yaml"));
   CHECK(same("qwen3", "235B-A22B", "qwen3-235b-a22b.yaml"));
+  CHECK(same("qwen3_5", "9B", "qwen3.5-9b.yaml"));
+  CHECK(same("qwen3_5", "27B", "qwen3.5-27b.yaml"));
+  CHECK(same("qwen3_5", "35B-A3B", "qwen3.5-35b-a3b.yaml"));
+  CHECK(same("qwen3_5", "122B-A10B", "qwen3.5-122b-a10b.yaml"));
+  CHECK(same("qwen3_5", "397B-A17B", "qwen3.5-397b-a17b.yaml"));
   const auto billions = [](const char* model, const char* flavor) {
     return static_cast<double>(build_transformer(*torchtitan_shape(model, flavor)).parameters()) /
            1e9;

@@ -280,3 +280,91 @@ TEST_CASE("a folder with a config.json is a model", "[model]") {
   std::filesystem::remove(folder / "config.json");
   REQUIRE_THROWS_AS(load_model(folder.string()), InputError);
 }
+
+TEST_CASE("Llama 4 norms queries without weights and attends in chunks where it has positions",
+          "[model]") {
+  const std::string more = R"(, "head_dim": 16, "intermediate_size_mlp": 256,
+      "num_local_experts": 8, "num_experts_per_tok": 1, "no_rope_layers": [])";
+  const Model model = imported(R"({"model_type": "llama4", "text_config": )" +
+                               config("llama4_text", small, more) + "}");
+  const TransformerShape& shape = *model.shape;
+  CHECK(shape.attention_chunk == 8'192);
+  CHECK(shape.experts.shared_feed_forward == 128);
+  CHECK(shape.feed_forward == 256);
+  CHECK(shape.without_positions.layers == std::vector<std::int64_t>{3});
+  CHECK(count_of(model.layers[0], "qk_norm") == 1);
+  CHECK(count_of(model.layers[3], "qk_norm") == 0);
+  const Model bare = imported(config("llama4_text", small, more + R"(, "use_qk_norm": false)"));
+  CHECK(bare.parameters() == model.parameters());
+  CHECK(count_of(bare.layers[0], "qk_norm") == 0);
+  const Model each_second =
+      imported(config("llama4_text", small, more + R"(, "interleave_moe_layer_step": 2)"));
+  CHECK(each_second.shape->experts.first_layer == 1);
+  CHECK(each_second.shape->experts.every == 2);
+  CHECK(imported(config("llama4_text", small, more + R"(, "attention_chunk_size": null)"))
+            .shape->attention_chunk == 0);
+  CHECK(first_problem(config("llama4_text", small, more + R"(, "moe_layers": [0, 1, 3])"))
+            .find("no regular row") != std::string::npos);
+}
+
+// FalconH1DecoderLayer, counted by hand: Mamba-2 without a norm, attention, a gated MLP, two norms.
+TEST_CASE("Falcon-H1 has attention and Mamba-2 side by side", "[model]") {
+  const std::string scans = R"(, "mamba_d_ssm": 96, "mamba_n_heads": 6, "mamba_d_head": 16,
+      "mamba_n_groups": 2, "mamba_d_state": 32, "mamba_d_conv": 4, "mamba_chunk_size": 64)";
+  const Model model = imported(config("falcon_h1", small, scans));
+  const std::int64_t convolved = 96 + 2 * 2 * 32, projected = 2 * 96 + 2 * 2 * 32 + 6;
+  const std::int64_t mamba = 64 * projected + convolved * 5 + 3 * 6 + 96 * 64;
+  const std::int64_t attention = 64 * (64 + 2 * 32) + 64 * 64;
+  CHECK(model.layers[0].parameters() == mamba + attention + 3 * 64 * 128 + 2 * 64);
+  CHECK(names_of(model.layers[0]) == std::vector<std::string>{"input_norm",
+                                                              "mamba_in",
+                                                              "mamba_scale",
+                                                              "mamba_convolution",
+                                                              "mamba_scan",
+                                                              "mamba_out",
+                                                              "qkv",
+                                                              "attention_scale",
+                                                              "rotary",
+                                                              "attention",
+                                                              "attention_projection",
+                                                              "mixer_sum",
+                                                              "mixer_scale",
+                                                              "mixer_residual",
+                                                              "post_attention_norm",
+                                                              "mlp_up",
+                                                              "activation",
+                                                              "mlp_down",
+                                                              "mlp_scale",
+                                                              "mlp_residual"});
+  CHECK(imported(config("falcon_h1", small, scans + R"(, "mamba_rms_norm": true)"))
+            .layers[0]
+            .parameters() == model.layers[0].parameters() + 96);
+  CHECK(first_problem(config("falcon_h1", small, scans + R"(, "mamba_proj_bias": true)")) ==
+        "\"mamba_proj_bias\" is not supported");
+  const TransformerShape& shape = *model.shape;
+  const Model again = read_model(Document::parse_yaml(transformer_yaml(shape, 0), "again.yaml"));
+  CHECK(*again.shape == shape);
+}
+
+// zai-org/GLM-5.2: index_topk_freq 4, index_skip_topk_offset 3.
+TEST_CASE("layers of GLM-5.2 take what an earlier one chose", "[model]") {
+  const std::string sizes = R"({"model_type": "glm_moe_dsa", "num_hidden_layers": 12,
+      "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4,
+      "intermediate_size": 128, "q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
+      "qk_rope_head_dim": 8, "v_head_dim": 16, "index_n_heads": 4, "index_head_dim": 8,
+      "index_topk": 32, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+      "moe_intermediate_size": 32, "first_k_dense_replace": 3, "vocab_size": 1000)";
+  const Model shared = imported(sizes + R"(, "index_topk_freq": 4, "index_skip_topk_offset": 3})");
+  CHECK(shared.shape->sparse.indexers.layers == std::vector<std::int64_t>{0, 1, 2, 6, 10});
+  CHECK(count_of(shared.layers[2], "indexer") == 1);
+  CHECK(count_of(shared.layers[3], "indexer") == 0);
+  const Model all = imported(sizes + "}");
+  CHECK(all.shape->sparse.indexers.empty());
+  const std::int64_t indexer = 32 * 4 * 8 + 64 * 8 + 2 * 8 + 64 * 4;
+  CHECK(all.parameters() == shared.parameters() + 7 * indexer);
+  const Model again =
+      read_model(Document::parse_yaml(transformer_yaml(*shared.shape, 0), "again.yaml"));
+  CHECK(*again.shape == *shared.shape);
+  CHECK(first_problem(sizes + R"(, "indexer_types": ["shared"]})")
+            .starts_with("has 1 layers, num_hidden_layers is 12"));
+}

@@ -44,6 +44,7 @@ void add_experts(const TransformerShape& shape, Config& config) {
   config.add({"num_experts", "num_local_experts", "n_routed_experts"}, experts.count);
   config.add({"num_experts_per_tok"}, experts.per_token);
   config.add({"moe_intermediate_size"}, experts.feed_forward);
+  config.add({"interleave_moe_layer_step"}, experts.every);
   config.add({"n_shared_experts", "num_shared_experts"}, shared);
   config.add({"shared_expert_intermediate_size"}, experts.shared_feed_forward);
   config.add({"moe_shared_expert_intermediate_size"},
@@ -69,6 +70,10 @@ void add_latent(const TransformerShape& shape, Config& config) {
   config.add({"index_n_heads"}, shape.sparse.index_heads);
   config.add({"index_head_dim"}, shape.sparse.index_dim);
   config.add({"index_topk"}, shape.sparse.top_keys);
+  std::vector<std::string> types;
+  for (std::int64_t layer = 0; layer < shape.layers; ++layer)
+    types.emplace_back(shape.sparse.chooses(layer) ? "\"full\"" : "\"shared\"");
+  config.add({"indexer_types"}, fmt::format("[{}]", fmt::join(types, ", ")));
 }
 
 void add_layers(const TransformerShape& shape, Config& config) {
@@ -108,9 +113,11 @@ std::string config_of(const TransformerShape& shape) {
   config.add({"num_attention_heads", "n_head", "n_heads"}, shape.heads);
   config.add({"num_key_value_heads"}, shape.kv_heads);
   if (!shape.latent.exists()) config.add({"head_dim"}, shape.head_dim);
-  const bool of_experts = is_one_of(shape.family, {"mixtral", "gpt_oss", "minimax_m2"});
+  const bool of_experts =
+      is_one_of(shape.family, {"mixtral", "gpt_oss", "minimax_m2", "llama4_text"});
   const std::int64_t width = of_experts ? shape.experts.feed_forward : shape.feed_forward;
   if (width > 0) config.add({"intermediate_size"}, width);
+  config.add({"intermediate_size_mlp"}, shape.feed_forward);
   config.add({"expansion_ratio"}, std::max<std::int64_t>(1, width / shape.hidden));
   config.add({"vocab_size"}, shape.vocabulary);
   if (shape.max_sequence > 0)
@@ -156,6 +163,8 @@ TEST_CASE("the families of all shipped models are read from a config.json", "[mo
     CHECK(read.shape->qk_norm == shape.qk_norm);
     CHECK(read.shape->rotary_share == shape.rotary_share);
     CHECK(read.shape->experts == shape.experts);
+    CHECK(read.shape->sparse == shape.sparse);
+    CHECK(read.shape->attention_chunk == shape.attention_chunk);
     CHECK(read.max_sequence == model.max_sequence);
     families.insert(shape.family);
   }

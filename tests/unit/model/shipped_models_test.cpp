@@ -2,7 +2,7 @@
 // parameters.
 #include <filesystem>
 
-#include "sim/model/model.hpp"
+#include "sim/model/transformer.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -65,7 +65,12 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
       Published{"granite-3.3-8b", 8'170'864'640}, Published{"gpt-oss-20b", 20'914'757'184},
       Published{"gpt-oss-120b", 116'829'156'672}, Published{"gemma-2-2b", 2'614'341'888},
       Published{"gemma-2-9b", 9'241'705'984}, Published{"gemma-2-27b", 27'227'128'320},
-      Published{"deepseek-v2-lite", 15'706'484'224});
+      Published{"deepseek-v2-lite", 15'706'484'224}, Published{"glm-5.2", 743'377'000'704},
+      // Without the vision encoder and its projector.
+      Published{"llama-4-scout", 108'641'793'536 - 871'932'416},
+      Published{"llama-4-maverick", 401'583'781'376 - 871'932'416},
+      // Without the vision encoder and a depth of multi-token prediction.
+      Published{"qwen3.8-27b", 27'781'427'952 - 460'730'096 - 424'699'392});
   CAPTURE(published.name);
   REQUIRE(shipped(published.name).parameters() == published.parameters);
 }
@@ -85,6 +90,22 @@ TEST_CASE("language models of several modalities, and rounded counts", "[model]"
   CAPTURE(rounded.name);
   REQUIRE_THAT(static_cast<double>(shipped(rounded.name).parameters()),
                WithinRel(rounded.billions * 1e9, 0.03));
+}
+
+// The vision encoder of the class: 34 layers of 1,408 with biases, patches, positions, norms, two
+// products behind pixel shuffling, and the projector.
+TEST_CASE("the encoder that is left out of Llama 4 has the rest of its parameters", "[model]") {
+  const std::int64_t h = 1'408, mlp = 5'632, out = 4'096;
+  const std::int64_t layer = 4 * (h * h + h) + h * mlp + mlp + mlp * h + h + 4 * h;
+  const std::int64_t ends = 3 * 14 * 14 * h + h + 577 * h + 4 * h;
+  REQUIRE(34 * layer + ends + 4 * h * out + out * out + out * 5'120 == 871'932'416);
+}
+
+// Printed with 24 x 128 correction biases of routers.
+TEST_CASE("Nemotron 3.5 Lightning has its parameters with a depth of prediction", "[model]") {
+  TransformerShape shape = *shipped("nemotron-3.5-lightning").shape;
+  shape.mtp_layers = 1;
+  REQUIRE(build_transformer(shape).parameters() == 32'913'266'240 - 24 * 128);
 }
 
 TEST_CASE("a token passes the published number of parameters", "[model]") {

@@ -67,6 +67,21 @@ TransformerShape sparse() {
   return shape;
 }
 
+// As transformers runs it, the one that has such layers.
+Model side_by_side() {
+  TransformerShape shape = plain_shape();
+  shape.layers = 2;
+  shape.positions = Positions::rotary;
+  shape.activation = Activation::swiglu;
+  shape.residual_scale = true;
+  shape.hybrid.mamba = {.heads = 16, .head_dim = 8, .groups = 4, .state = 16, .norm = false};
+  shape.hybrid.layers.assign(2, {.mixer = Mixer::attention_mamba2});
+  REQUIRE(hybrid_problem(shape).empty());
+  Model model = build_transformer(shape);
+  model.execution.adds_gradients = true;
+  return model;
+}
+
 Layout layout_of(int tensor, int data, int pipeline) {
   Layout layout = test::layout_for(tensor, data, pipeline, 2 * pipeline);
   layout.sequence_parallel = tensor > 1;
@@ -231,6 +246,55 @@ TEST_CASE("What hybrid models are not modelled with is refused by key", "[plan][
   CHECK(keys_of(layout_of(1, 2, 1), indexed).empty());
   CHECK(keys_of(layout_of(2, 1, 1), indexed).empty());
   CHECK(refuses(test::context_layout(2, ContextExchange::ring), indexed, "context_exchange"));
+}
+
+TEST_CASE("Attention and Mamba-2 side by side read one norm, and are summed", "[plan][hybrid]") {
+  Model model = side_by_side();
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+    for (const int zero : {0, 1, 3}) {
+      Layout layout = layout_of(1, 4, 1);
+      layout.recompute = recompute;
+      layout.zero_stage = zero;
+      CAPTURE(zero, word(recompute));
+      REQUIRE(keys_of(layout, model).empty());
+      REQUIRE_NOTHROW(check_plan(make_plan(model, layout)));
+    }
+  CHECK(refuses(layout_of(2, 1, 1), model, "tensor_parallel"));
+  model.execution = {};
+  CHECK(refuses(layout_of(1, 2, 1), model, "framework"));
+}
+
+TEST_CASE("Longer sequences than a chunk of attention are refused", "[plan][hybrid]") {
+  TransformerShape shape = plain_shape();
+  shape.layers = 2;
+  Layout layout = layout_of(1, 2, 1);
+  shape.attention_chunk = layout.sequence_length;
+  CHECK(keys_of(layout, build_transformer(shape)).empty());
+  shape.attention_chunk = layout.sequence_length - 1;
+  CHECK(refuses(layout, build_transformer(shape), "sequence_length"));
+}
+
+// Neither scores nor a loss: attention alone, forward and backward.
+TEST_CASE("A layer without an indexer takes the keys that were chosen", "[plan][hybrid]") {
+  TransformerShape shape = sparse();
+  shape.sparse.indexers.layers = {0};
+  const Model model = build_transformer(shape);
+  Layout layout = layout_of(1, 1, 1);
+  layout.sequence_length = 64;
+  const ShardedModel sharded = shard(model, layout);
+  REQUIRE_NOTHROW(check_plan(make_plan(model, layout)));
+  std::vector<double> forward, backward;
+  for (const ShardedBlock& block : sharded.blocks)
+    for (const ShardedOp& op : block.ops)
+      if (op.op->kind == ModelOpKind::attention) {
+        forward.push_back(op.forward->flops.count());
+        backward.push_back(op.backward->flops.count());
+      }
+  const double pairs = 64.0 * 64 / 2;
+  REQUIRE(forward.size() == 2);
+  CHECK(forward[1] == Approx(2 * pairs * 8 * (20 + 16)));
+  CHECK(backward[1] == Approx(2 * pairs * 8 * (2 * 36 + 20)));
+  CHECK(forward[0] > forward[1]);
 }
 
 // 64 chosen of 128 tokens: half of the pairs of a window, 1 - 1/4; all of 64.
