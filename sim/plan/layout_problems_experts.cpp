@@ -155,6 +155,9 @@ class ExpertChecker {
                     "recompute_modules has mla_up_proj, which is not modelled with "
                     "context_parallel {}; allowed: other modules",
                     layout_.context_parallel);
+    if (!is_flash(layout_.attention))
+      list_.problem("attention",
+                    "attention is unfused; allowed with latent attention: flash, flash-2");
     const Execution& runs = model_.execution;
     if (!runs_as_megatron(runs) && !runs_as_torchtitan(runs) && !model_.has_experts())
       list_.problem("framework",

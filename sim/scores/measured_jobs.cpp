@@ -76,10 +76,11 @@ JobResult forecast_job(MeasuredJob job) {
   JobResult result{.job = std::move(job)};
   const MeasuredJob& it = result.job;
   try {
-    const JobFile file{.file = it.row,
-                       .text = "ARGS=( " + it.arguments + " )\n",
-                       .cluster = it.cluster,
-                       .known = {.gpus = it.gpus}};
+    JobFile file;
+    file.file = it.row;
+    file.text = "ARGS=( " + it.arguments + " )\n";
+    file.cluster = it.cluster;
+    file.known.gpus = it.gpus;
     const std::string text = imported_yaml(import_job(JobKind::megatron, file), file, "");
     const Scenario scenario = load_scenario(ScenarioSources::of_text(text, it.row, {}));
     result.forecast = forecast_memory(scenario).report.memory.back().max_allocated();
