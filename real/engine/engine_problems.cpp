@@ -101,7 +101,7 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
          runs.recomputes_head || runs.separate_products ||
-         (runs.copies_attention && layout.micro_batch > 1) ||
+         ((runs.copies_attention || runs.copies_flash_output) && layout.micro_batch > 1) ||
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
 

@@ -223,13 +223,16 @@ void set_rotary(const Framework& framework, const AttentionShape& shape, ModelOp
   // The operator's width counts queries, keys and values; only the first two turn.
   const double width = op.forward_elements / 2;
   const EagerForm& form = framework.rotary == RotaryForm::complex ? complex_rotary : rotary;
-  set(op, form, width * shape.rotary_share, op.backward_elements, framework.keeps_intermediates);
+  // Transformer Engine's attention copies values that are a view of the projection's output, which
+  // then is not kept (d0067d0d, pytorch/attention/dot_product_attention, get_qkv_layout).
+  const bool keeps = framework.keeps_intermediates && framework.name != FrameworkName::megatron;
+  set(op, form, width * shape.rotary_share, op.backward_elements, keeps);
   if (shape.rotary_share == 1) return;
   op.forward_elements += turned_part.forward * width;
   op.backward_elements += turned_part.backward * width;
   op.forward_launches += turned_part.forward_launches;
   op.backward_launches += turned_part.backward_launches;
-  if (framework.keeps_intermediates) op.saved_elements = form.saved * width;
+  if (keeps) op.saved_elements = form.saved * width;
 }
 
 // Latent attention of NeMo Automodel (36044ad3, components/models/deepseek_v3/layers.py,

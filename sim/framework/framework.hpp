@@ -135,6 +135,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"checkpoint_early_stop", &Execution::stops_recomputation},
     ExecutionSwitch{"copies_attention", &Execution::copies_attention},
+    ExecutionSwitch{"copies_flash_output", &Execution::copies_flash_output},
     ExecutionSwitch{"offload_keeps_masters", &Execution::offload_keeps_masters},
     ExecutionSwitch{"caching_allocator", &Execution::caching_allocator},
     ExecutionSwitch{"expandable_segments", &Execution::expandable_segments},

@@ -103,6 +103,11 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   const Layout& layout = scenario.layout;
   Framework result = framework;
   Execution& runs = result.execution;
+  // What an import derives of the machine.
+  runs.workspaces = {};
+  runs.copies_flash_output = false;
+  if (runs.gradient_placeholders == Placeholders::all_kept)
+    runs.gradient_placeholders = Placeholders::temporary;
   if (layout.context_parallel == 1) runs.context = defaults.execution.context;
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
   if (!scenario.model.has_experts() || layout.pad_to_capacity) runs.waits_for_counts = false;

@@ -46,6 +46,8 @@ struct ImportRequest {
   std::int64_t sequence_length = 0;         // where the file does not say it; 0: not known
   bool has_flash_2 = false;                 // the device file has rates of FlashAttention-2
   bool prefers_cudnn = false;               // PyTorch's attention is cuDNN's on this device
+  std::optional<Generation> generation{};   // of the device; none: not known
+  Bytes workspaces{};                       // of cuBLAS, that the device file reserves
   // Settings that the files of DeepSpeed and of Hugging Face leave to the program, or call "auto".
   std::int64_t micro_batch = 0, global_batch = 0, accumulation_steps = 0;  // 0: not known
   std::optional<DType> precision{};                                        // bf16, fp16, fp32

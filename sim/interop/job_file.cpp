@@ -131,6 +131,8 @@ ImportRequest known_of(const JobFile& job, const std::string& cluster_path) {
     const Device& device = cluster.device();
     known.has_flash_2 = device.flash_attention_2.has_value();
     known.prefers_cudnn = takes_cudnn_attention(device);
+    known.generation = device.generation;
+    known.workspaces = device.workspaces;
     known.gpus_per_node = cluster.gpus_per_node();
   }
   if (job.model.empty()) return known;

@@ -28,6 +28,7 @@ constexpr auto words_of(JobKind) {
 
 struct JobFile {
   std::string file;
+  std::string text;   // megatron: its flags, which `file` is only the name of then; or empty
   std::string flags;  // arguments of Megatron-DeepSpeed beside it; or empty
   // Name or file. REQUIRED: no file of a job says it, but for the name of one of mlperf.
   std::string cluster;

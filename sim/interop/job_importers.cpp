@@ -109,15 +109,19 @@ std::optional<Problem> started_elsewhere(const JobFile& job, const std::string& 
   }
 }
 
+Imported from_flags(Document flags, const JobFile& job, const ImportRequest& known) {
+  const SetValues set = set_values(job, true);
+  flags.change(set.changes);
+  return with_notes(import_megatron(flags, known), set);
+}
+
 Imported from_megatron(const JobFile& job, const ImportRequest& known) {
+  if (!job.text.empty()) return from_flags(parse_flags(job.text, job.file), job, known);
   const std::string text = read_input(job.file);
   if (const std::string framework = primus_framework(text); !framework.empty())
     return from_primus(job, known, framework, "megatron");
   if (const auto problem = started_elsewhere(job, text)) throw InputError{{*problem}};
-  Document flags = load_flags(job.file, definitions_of(job));
-  const SetValues set = set_values(job, true);
-  flags.change(set.changes);
-  return with_notes(import_megatron(flags, known), set);
+  return from_flags(load_flags(job.file, definitions_of(job)), job, known);
 }
 
 Imported from_toml(const JobFile& job, const std::string& file, const ImportRequest& known,

@@ -339,11 +339,11 @@ constexpr bool groups_products(ExpertForm form) {
 // The gradients that autograd wants of weights whose gradients a product has added to those of the
 // step already (gradient accumulation fusion): tensors of their size that nobody reads. temporary:
 // made each time; kept: Transformer Engine holds one per shape, other linears make theirs each
-// time.
-enum class Placeholders : std::uint8_t { none, temporary, kept };
+// time; all_kept: those of other linears are Transformer Engine's, too.
+enum class Placeholders : std::uint8_t { none, temporary, kept, all_kept };
 constexpr auto words_of(Placeholders) {
   return std::array{Word{Placeholders::none, "none"}, Word{Placeholders::temporary, "temporary"},
-                    Word{Placeholders::kept, "kept"}};
+                    Word{Placeholders::kept, "kept"}, Word{Placeholders::all_kept, "all_kept"}};
 }
 
 // Where gradients lie when a bucket of them is reduced. flat: where they are. copied: put together,
@@ -396,8 +396,9 @@ struct Execution {
   // Full recomputation of a layer ends where its last tensor to keep is there: the product behind
   // it and what sums and adds that are not run again.
   bool stops_recomputation = false;
-  bool copies_attention = false;  // output of several sequences: copied into another order
-  bool copies_tokens = false;     // gathers and scatters of tokens work on a copy in another order
+  bool copies_attention = false;     // output of several sequences: copied into another order
+  bool copies_flash_output = false;  // the same of flash kernels alone, with nothing else copied
+  bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
   ExpertForm experts = ExpertForm::megatron;
   int expert_rows = 1;  // the tokens of an expert are padded to a multiple of them
@@ -414,9 +415,10 @@ struct Execution {
   // fp32.
   bool offload_keeps_masters = false;
   bool caching_allocator = false;  // memory in PyTorch's blocks (sim/memory/caching_allocator.hpp)
-  bool expandable_segments = false;   // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
-  Bytes max_split_size{};             // the same; 0: any
-  bool eager_ends = false;            // head and last norm lie outside of what is compiled
+  bool expandable_segments = false;  // of that allocator (PYTORCH_CUDA_ALLOC_CONF)
+  Bytes max_split_size{};            // the same; 0: any
+  Bytes workspaces{};       // of libraries, as tensors, beyond those that the device file reserves
+  bool eager_ends = false;  // head and last norm lie outside of what is compiled
   bool keeps_unread_outputs = false;  // recomputation by operators: also what no gradient needs
   bool flat_parameters =
       false;  // ZeRO-3 as PyTorch's first FSDP has it (sim/memory/flat_units.hpp)

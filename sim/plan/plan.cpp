@@ -80,6 +80,7 @@ void finish_plan(const Model& model, Plan& plan) {
     plan.tokens = std::llround(static_cast<double>(layout.global_batch) * loads->real_tokens);
   plan.parameters = model.parameters();
   plan.caching_allocator = model.execution.caching_allocator;
+  plan.workspaces = model.execution.workspaces;
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ struct Plan {
     return longest.empty() ? programs : longest;
   }
   bool caching_allocator = false;  // memory is taken as caching_allocator.hpp says
+  Bytes workspaces{};              // Execution::workspaces
 
   static constexpr std::uint32_t no_group = UINT32_MAX;
   int world_size() const { return static_cast<int>(program_of_rank.size()); }

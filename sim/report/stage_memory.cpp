@@ -116,20 +116,22 @@ std::vector<StageMemory> PlanMemory::stages(const Cluster& cluster, KnownCommuni
     const Program& program = programs[i];
     const Cluster here_on = cluster.of_pool(pool);
     const Device& device = here_on.device();
-    StageMemory here{.stage = program.stage,
-                     .use = use(i),
-                     .reserved = device.reserved + communicators.of_stage(program.stage),
-                     .fragments = {},
-                     .retries = 0,
-                     .kept = {},
-                     .replayed = replayed,
-                     .allocated = {},
-                     .total = {},
-                     .capacity = device.memory,
-                     .peak_operator = {},
-                     .host = host_of_node(plan_, program, here_on),
-                     .host_capacity = here_on.host().memory,
-                     .disk_capacity = here_on.host().disk};
+    StageMemory here{
+        .stage = program.stage,
+        .use = use(i),
+        .reserved = device.reserved + plan_.workspaces + communicators.of_stage(program.stage),
+        .fragments = {},
+        .retries = 0,
+        .kept = {},
+        .replayed = replayed,
+        .allocated = {},
+        .workspaces = device.workspaces + plan_.workspaces,
+        .total = {},
+        .capacity = device.memory,
+        .peak_operator = {},
+        .host = host_of_node(plan_, program, here_on),
+        .host_capacity = here_on.host().memory,
+        .disk_capacity = here_on.host().disk};
     if (replayed) {
       add_fragments(i, here);
     } else if (plan_.caching_allocator && gradients_may_be_absent(i)) {

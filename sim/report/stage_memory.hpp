@@ -31,7 +31,8 @@ struct StageMemory {
   // that are not in the plan: of FSDP the buffers of gathers, beside the parameters. Else no more
   // than the peak.
   Bytes allocated{};
-  Bytes total{};  // peak, fragments and reserved
+  Bytes workspaces{};  // the part of `reserved` that PyTorch counts, as tensors of its own
+  Bytes total{};       // peak, fragments and reserved
   Bytes capacity{};
   std::string peak_operator;  // the operator being issued at the peak
   // Offloaded states: of all ranks of a node, and what the node has; 0: its file does not say.
@@ -47,8 +48,8 @@ struct StageMemory {
   // needed() is what has to fit: without what an allocator at its limit would return.
   Bytes needed() const { return fits_by_retries() ? std::max(use.peak, kept) + reserved : total; }
   // As PyTorch counts: torch.cuda.max_memory_allocated(), and max_memory_reserved() where replayed.
-  Bytes max_allocated() const { return std::max(use.peak, allocated); }
-  Bytes max_reserved() const { return use.peak + fragments; }
+  Bytes max_allocated() const { return std::max(use.peak, allocated) + workspaces; }
+  Bytes max_reserved() const { return use.peak + fragments + workspaces; }
 };
 
 // PlanMemory is what the programs of one plan need of memory, worked out once for many machines.

@@ -330,7 +330,7 @@ void add_memory(Page& page, const Report& report) {
     const Bytes bytes = worst.use.at_peak[static_cast<std::size_t>(category.value)];
     if (bytes.count() > 0) row(title_of(category.text), bytes);
   }
-  const Bytes buffers = worst.max_allocated() - worst.use.peak;
+  const Bytes buffers = worst.max_allocated() - worst.workspaces - worst.use.peak;
   if (buffers.count() > 0) row("buffers of gathers", buffers);
   if (worst.fragments > buffers) row("allocator's fragments", worst.fragments - buffers);
   row("reserved by device", worst.reserved);

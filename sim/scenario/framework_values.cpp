@@ -61,6 +61,8 @@ std::vector<std::pair<std::string, std::string>> framework_values(const Framewor
     out.add(item.key, runs.*item.member != item.inverted);
   if (runs.max_split_size.count() > 0)
     out.add("max_split_size", fmt::format("{} B", runs.max_split_size.count()));
+  if (runs.workspaces.count() > 0)
+    out.add("workspaces", fmt::format("{} B", runs.workspaces.count()));
   out.add("held_logits", runs.held_logits);
   out.add("loss_metrics", runs.loss_metrics);
   return out.take();

@@ -152,7 +152,7 @@ void read_measured_kernels(const ObjectReader& reader, Device& device) {
 }
 
 Bytes read_reserved(const ObjectReader& reader) {
-  return reader.bytes("cuda_context") + reader.bytes("nccl") + reader.bytes("libraries");
+  return reader.bytes("cuda_context") + reader.bytes("nccl");
 }
 
 // Checks the reference times of the machine that was calibrated, for runs on it:
@@ -192,7 +192,9 @@ Device read_device(const Document& document) {
   device.generation = top.word<Generation>("generation");
   device.sms = static_cast<int>(top.integer("sms", {.min = 1, .max = 4096}));
   device.memory = top.bytes("memory");
-  device.reserved = read_reserved(top.object("reserved"));
+  const ObjectReader reserved = top.object("reserved");
+  device.workspaces = reserved.bytes("libraries");
+  device.reserved = read_reserved(reserved) + device.workspaces;
   device.l2 = top.bytes("l2");
   device.memory_bandwidth = top.bandwidth("memory_bandwidth");
   device.host_issue = top.duration("host_issue");

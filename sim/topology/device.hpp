@@ -142,8 +142,9 @@ struct Device {
   std::string not_validated;
   Generation generation = Generation::hopper;
   int sms = 0;
-  Bytes memory{};    // as the driver reports it to a process, before reservations
-  Bytes reserved{};  // CUDA context, NCCL and library workspaces
+  Bytes memory{};      // as the driver reports it to a process, before reservations
+  Bytes reserved{};    // CUDA context, NCCL and library workspaces
+  Bytes workspaces{};  // the last of these, which are tensors of PyTorch
   Bytes l2{};
   Bandwidth memory_bandwidth{};  // data sheet
   Duration host_issue{};         // host time to issue one kernel, eager

@@ -52,6 +52,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& own_values()
       {"framework.host_issue", {"5 us"}},
       {"framework.host_update", {"10 GB/s"}},
       {"framework.max_split_size", {"0 B", "128 MiB"}},
+      {"framework.workspaces", {"0 B", "160 MiB"}},
   };
   return values;
 }

@@ -12,6 +12,7 @@
 #include "sim/scores/errors/error_rows.hpp"
 #include "sim/scores/errors/memory_error_rows.hpp"
 #include "sim/scores/errors/time_error_fit.hpp"
+#include "sim/scores/measured_jobs.hpp"
 #include "sim/scores/other_simulators.hpp"
 #include "sim/scores/published.hpp"
 #include "sim/scores/scatter.hpp"
@@ -208,6 +209,13 @@ ExitCode show_chances(const PublishedRequest& request) {
   return ExitCode::done;
 }
 
+ExitCode show_jobs(const PublishedRequest& /*request*/) {
+  const std::string folder = shipped_folder() + "/jobs";
+  const std::vector<JobResult> results = forecast_jobs(load_jobs(folder));
+  print_result(jobs_table(results));
+  return verdict(beyond_bounds(scores_of(results), folder));
+}
+
 ExitCode show_ablation(const PublishedRequest& request) {
   const Ablation ablation = ablate(load_sets(shipped_folder(), request.sets));
   print_result(in_format(request.output, ablation, ablation_table, ablation_json, ablation_csv,
@@ -251,6 +259,8 @@ std::vector<Command> published_commands() {
                  set_options, show_ranking),
       command_of("peers", "other simulators beside this one, on the same rows", format_options,
                  show_peers),
+      command_of("jobs", "peak memory of jobs of Megatron-LM, imported from their arguments",
+                 no_options, show_jobs),
       command_of("memory-error",
                  "the error of the memory forecast, as validation/memory-error.yaml has it",
                  no_options, show_memory_error),

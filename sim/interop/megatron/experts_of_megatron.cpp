@@ -77,8 +77,18 @@ void read_flex(const MegatronConfig& config, const SettingProblems& problems, La
   if (given) layout.dispatch_sms = static_cast<int>(problems.size(given, 0, most_sms));
 }
 
+void gather_tokens(Imported& result) {
+  const bool alone = result.layout.expert_tensor() == 1;
+  result.layout.token_dispatcher = alone ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
+  if (!alone)
+    result.notes.push_back({"--moe-token-dispatcher-type",
+                            "allgather with tensor parallelism of experts is modelled as alltoall",
+                            true});
+}
+
 void read_dispatcher(const MegatronConfig& config, const SettingProblems& problems,
-                     Layout& layout) {
+                     Imported& result) {
+  Layout& layout = result.layout;
   // training/arguments.py: the default is allgather.
   const std::string type = config.token_dispatcher.value_or("allgather");
   if (config.deepep.value_or(false) && type != "flex")
@@ -86,7 +96,7 @@ void read_dispatcher(const MegatronConfig& config, const SettingProblems& proble
   if (type == "alltoall")
     layout.token_dispatcher = TokenDispatcher::alltoall;
   else if (type == "allgather")
-    layout.token_dispatcher = TokenDispatcher::allgather;
+    gather_tokens(result);
   else if (type == "flex")
     read_flex(config, problems, layout);
   else
@@ -174,7 +184,7 @@ void read_expert_layout(const MegatronConfig& config, const SettingProblems& pro
   if (config.expert_tensor_parallel)
     result.layout.expert_tensor_parallel =
         static_cast<int>(problems.size(config.expert_tensor_parallel, 1, most_ranks));
-  read_dispatcher(config, problems, result.layout);
+  read_dispatcher(config, problems, result);
   read_exchange_overlap(config, result.layout);
   read_capacity(config, problems, result);
   if (!config.grouped_products.value_or(false))

@@ -66,7 +66,8 @@ class HybridReader : private SettingProblems {
   // others of them.
   void layers_by_spec(bool by_pattern) {
     if (!config_.spec) return;
-    const std::string& spec = *config_.spec;
+    std::string spec = *config_.spec;
+    if (spec.ends_with(']')) spec.pop_back();  // a list in YAML
     if (by_pattern && (spec.ends_with(" hybrid_stack_spec") || spec.ends_with(" mamba_stack_spec")))
       return;
     problem(config_.spec,

@@ -59,7 +59,10 @@ struct MegatronConfig {
   Text window, window_skip, softmax_type;
   Flag fused_loss;
   Flag operation_fuser, router_fusion;  // of Transformer Engine
-  Flag rotary_fusion, gate_fusion, softmax_fusion;
+  Flag rotary_fusion, gate_fusion, softmax_fusion, gradient_accumulation_fusion;
+  Flag deterministic;
+  Text transformer_impl;
+  Whole vocab_divisor;                // times the tensor ranks: what the vocabulary is padded to
   Real activation_clamp, glu_offset;  // of quick GEGLU
 
   // Experts and latent attention.
@@ -113,6 +116,7 @@ struct MegatronConfig {
 
   // Batch, recomputation, precision.
   Whole micro_batch_size, global_batch_size;
+  Text batch_schedule;  // "0:384 200B:768": the batch from so many tokens on
   Flag recompute_activations, recompute_experts;
   Text recompute_granularity, recompute_method, recompute_modules;
   Flag offload_activations, offload_weights, offload_some_activations;
@@ -151,6 +155,10 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--num-query-groups", {"model.num_query_groups"}}, c.num_query_groups);
   visit(Spelling{"--kv-channels", {"model.kv_channels"}}, c.kv_channels);
   visit(Spelling{"--vocab-size", {"model.vocab_size"}}, c.vocab_size);
+  visit(Spelling{"--make-vocab-size-divisible-by", {}}, c.vocab_divisor);
+  visit(Spelling{"--transformer-impl", {}}, c.transformer_impl);
+  visit(Spelling{"--deterministic-mode", {}}, c.deterministic);
+  visit(Spelling{"--no-gradient-accumulation-fusion", {}, false}, c.gradient_accumulation_fusion);
   visit(Spelling{"--normalization", {"model.normalization"}}, c.normalization);
   visit(Spelling{"--swiglu", {}}, c.swiglu);
   visit(Spelling{"--squared-relu", {}}, c.squared_relu);
@@ -287,6 +295,7 @@ template <class Config, class Visit>
 void for_each_layout_setting(Config& c, Visit& visit) {
   visit(Spelling{"--micro-batch-size", {"train.micro_batch_size"}}, c.micro_batch_size);
   visit(Spelling{"--global-batch-size", {"train.global_batch_size"}}, c.global_batch_size);
+  visit(Spelling{"--step-batch-size-schedule", {}}, c.batch_schedule);
   visit(Spelling{"--tensor-model-parallel-size", {"model.tensor_model_parallel_size"}},
         c.tensor_parallel);
   visit(Spelling{"--pipeline-model-parallel-size", {"model.pipeline_model_parallel_size"}},
@@ -547,6 +556,11 @@ void list_unused_settings(const MegatronConfig& config, Imported& result);
 // REQUIRES: the model is read.
 void read_expert_layout(const MegatronConfig& config, const SettingProblems& problems,
                         Imported& result);
+
+// read_memory_of_libraries: what depends on the device, where it is known. REQUIRES: all else of
+// `result` is read.
+void read_memory_of_libraries(const MegatronConfig& config, const ImportRequest& request,
+                              Imported& result);
 
 // ---- "Et|(tt|)*29,m|L" (megatron/core/transformer/pipeline_parallel_layer_layout.py).
 

@@ -75,8 +75,17 @@ class ModelReader : private SettingProblems {
       at_root(
           "the size of the vocabulary comes from the tokenizer: add it (--vocab-size N in the "
           "script, model.vocab_size), give --set vocab_size=N, or name the model with --model");
-    shape_.vocabulary = size(config_.vocab_size, 1, limits::rows);
+    shape_.vocabulary = padded(size(config_.vocab_size, 1, limits::rows));
     feed_forward();
+  }
+
+  // training/vocab_utils.py. A multiple of 128 x tensor ranks is what plans pad to.
+  std::int64_t padded(std::int64_t vocabulary) {
+    constexpr std::int64_t usual = 128, most = 1 << 20;
+    const std::int64_t divisor = size(config_.vocab_divisor, usual, most);
+    if (divisor == usual || request_.model) return vocabulary;
+    const std::int64_t unit = divisor * size(config_.tensor_parallel, 1, most_ranks);
+    return (vocabulary + unit - 1) / unit * unit;
   }
 
   Activation activation() {

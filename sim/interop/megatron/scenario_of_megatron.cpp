@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "sim/interop/megatron/megatron_config.hpp"
 #include "sim/interop/settings.hpp"
@@ -37,6 +38,8 @@ class MegatronReader : private SettingProblems {
     fusions();
     if (rules_.own_loss) loss();
     if (rules_.own_optimizer) optimizer();
+    if (rules_.own_optimizer) read_memory_of_libraries(config_, request_, result_);
+    own_kernels();
     list_unused_settings(config_, result_);
     return result_;
   }
@@ -97,7 +100,7 @@ class MegatronReader : private SettingProblems {
         size(config_.seq_length, std::max<std::int64_t>(1, request_.sequence_length), most);
     layout().micro_batch = size(config_.micro_batch_size, 1, most);
     const std::int64_t unit = layout().micro_batch * layout().data_parallel;
-    layout().global_batch = size(config_.global_batch_size, unit, most);
+    layout().global_batch = size(last_batch(), unit, most);
     if (layout().global_batch % unit != 0)
       problem(config_.global_batch_size,
               "is {}, no multiple of micro-batch {} x data parallel {} = {}", layout().global_batch,
@@ -108,6 +111,20 @@ class MegatronReader : private SettingProblems {
     else if (positions > 0 && positions < layout().sequence_length)
       problem(config_.max_position_embeddings, "is {}, less than the sequence length {}", positions,
               layout().sequence_length);
+  }
+
+  // core/num_microbatches_calculator.py, StepBatchsizeNumMicroBatchesCalculator: "0:384 200B:768".
+  Whole last_batch() {
+    if (config_.global_batch_size || !config_.batch_schedule) return config_.global_batch_size;
+    const std::string& text = *config_.batch_schedule;
+    std::int64_t last = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + text.rfind(':') + 1, end, last);
+    if (read.ec != std::errc{} || read.ptr != end)
+      problem(config_.batch_schedule, "is '{}'; allowed: START:BATCH, such as 0:384 200B:768",
+              text.substr(0, 80));
+    note("--step-batch-size-schedule", "the final batch is forecast, {}", last);
+    return {last, config_.batch_schedule.place, config_.batch_schedule.name};
   }
 
   void data_parallelism() {
@@ -497,11 +514,30 @@ class MegatronReader : private SettingProblems {
     const std::string backend = config_.attention_backend.value_or("auto");
     if (backend == "flash")
       layout().attention = request_.has_flash_2 ? AttentionKernel::flash_2 : AttentionKernel::flash;
-    else if (backend == "unfused" || backend == "local")
+    else if (backend == "unfused" || backend == "local" || (backend == "auto" && is_local()))
       layout().attention = AttentionKernel::unfused;
     else if (backend != "auto" && backend != "fused")
       problem(config_.attention_backend, "is '{}'; allowed: auto, fused, flash, unfused, local",
               backend);
+  }
+
+  // Its attention keeps scores (core/transformer/dot_product_attention.py).
+  bool is_local() const {
+    return config_.transformer_impl.value_or("transformer_engine") == "local";
+  }
+
+  void own_kernels() {
+    const std::string kernels = config_.transformer_impl.value_or("transformer_engine");
+    if (is_local())
+      note("--transformer-impl",
+           "other kernels than attention are modelled as Transformer Engine's");
+    else if (kernels != "transformer_engine")
+      note("--transformer-impl", "kernels are modelled as Transformer Engine's");
+    if (config_.deterministic.value_or(false))
+      result_.notes.push_back({"--deterministic-mode", "kernels are modelled at full speed", true});
+    if (!config_.gradient_accumulation_fusion.value_or(true))
+      note("--no-gradient-accumulation-fusion",
+           "gradients are modelled as accumulated by the product");
   }
 
   // Kernels that a flag takes apart.

@@ -56,7 +56,8 @@ void GradientSums::take_temporary_placeholder(const Place& place) {
 
 // Linears of layers are Transformer Engine's.
 bool GradientSums::has_kept_placeholder(const ModelOp& op) const {
-  return runs_.gradient_placeholders == Placeholders::kept && is_linear_of_layer(op);
+  return runs_.gradient_placeholders == Placeholders::all_kept ||
+         (runs_.gradient_placeholders == Placeholders::kept && is_linear_of_layer(op));
 }
 
 // One for each shape of a weight (Transformer Engine 2.3, pytorch/module/base.py, get_dummy_wgrad).

@@ -83,6 +83,12 @@ bool copies_attention(const Region& region) {
   return region.model->execution.copies_attention && region.layout->micro_batch > 1;
 }
 
+bool copies_attention_output(const Region& region) {
+  const bool flash = region.model->execution.copies_flash_output &&
+                     is_flash(region.layout->attention) && region.layout->micro_batch > 1;
+  return flash || copies_attention(region);
+}
+
 Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart part,
                         const ScoreBlock& block) {
   const AttentionShape shape = rank_attention(region, op);

@@ -125,6 +125,7 @@ ContextAttention sparse_context(const Region& region, const ModelOp& op);
 // flash_attention and multi_head_attention): with one sequence the same memory, else two copies, of
 // which the linear behind keeps the second.
 bool copies_attention(const Region& region);
+bool copies_attention_output(const Region& region);  // the kernel keeps its own, too
 
 // sharding_experts.cpp
 // The region of an expert's operators: the tokens that come to a rank.

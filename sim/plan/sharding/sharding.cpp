@@ -244,7 +244,7 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
   to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
   if (layout.context_parallel > 1)
     to.context = heads ? head_exchange(region, op) : context_attention(region, op);
-  if (copies_attention(region)) {
+  if (copies_attention_output(region)) {
     const Bytes copies = to.output * 4;  // to heads first and back to tokens first
     to.forward->bytes += copies;
     to.backward->bytes += copies;
@@ -380,7 +380,7 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     // Queries, keys, values and output, as the kernel read and wrote them.
     if (flash && attends_in_eight_bits(region.model->execution, *region.layout))
       to.saved = bytes_from(static_cast<double>(to.saved.count()) / region.element);
-    if (copies_attention(region)) to.saved += to.output;
+    if (copies_attention_output(region)) to.saved += to.output;
     to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
                                                                  region.row, region.element) *
                                     static_cast<double>(region.tokens) / region.tensor);

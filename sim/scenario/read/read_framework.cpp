@@ -89,6 +89,7 @@ Framework read_framework(const Layered& section, Framework framework) {
     value = section.boolean_or(item.key, value != item.inverted) != item.inverted;
   }
   execution.max_split_size = read_max_split_size(section, execution);
+  execution.workspaces = section.bytes_or("workspaces", execution.workspaces);
   execution.held_logits =
       static_cast<int>(section.integer_or("held_logits", execution.held_logits, {0, 64}));
   execution.loss_metrics =

@@ -305,7 +305,7 @@ TEST_CASE("flags that take kernels apart are read, not noted", "[interop][same_j
 TEST_CASE("notes travel in the scenario, and those that leave something out say so",
           "[interop][same_job]") {
   const Scenario scenario =
-      imported(test::decoder("--deterministic-mode --make-vocab-size-divisible-by 256"),
+      imported(test::decoder("--deterministic-mode --rampup-batch-size 8"),
                JobKind::megatron, 8);
   const auto note = [&](const char* key) {
     const auto found = std::ranges::find(scenario.notes, key, &Note::key);
@@ -313,7 +313,7 @@ TEST_CASE("notes travel in the scenario, and those that leave something out say 
     return *found;
   };
   CHECK(note("--deterministic-mode").unmodelled);
-  CHECK_FALSE(note("--make-vocab-size-divisible-by").unmodelled);
+  CHECK_FALSE(note("--rampup-batch-size").unmodelled);
   const fs::path folder = test::temporary_path("interop/same_job_notes");
   CHECK(load_text(scenario_yaml(scenario, folder.string())).notes == scenario.notes);
 }
