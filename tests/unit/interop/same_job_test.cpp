@@ -305,8 +305,7 @@ TEST_CASE("flags that take kernels apart are read, not noted", "[interop][same_j
 TEST_CASE("notes travel in the scenario, and those that leave something out say so",
           "[interop][same_job]") {
   const Scenario scenario =
-      imported(test::decoder("--deterministic-mode --rampup-batch-size 8"),
-               JobKind::megatron, 8);
+      imported(test::decoder("--deterministic-mode --rampup-batch-size 8"), JobKind::megatron, 8);
   const auto note = [&](const char* key) {
     const auto found = std::ranges::find(scenario.notes, key, &Note::key);
     REQUIRE(found != scenario.notes.end());
