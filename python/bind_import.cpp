@@ -33,6 +33,7 @@ Held import_file(const std::string& kind, const py::object& file, const py::obje
                  std::int64_t batch, std::int64_t accumulation, const std::string& precision,
                  bool model_inside, const py::object& overrides) {
   sim::JobFile job{.file = path_of(file),
+                   .text = {},
                    .flags = {},
                    .cluster = path_of(cluster),
                    .recipe = {},
