@@ -13,7 +13,10 @@ KeyDefault preset() {
 
 std::vector<Key> kernel_forms() {
   return {
-      word_key<PresetName>("name", "megatron", "framework, which sets all other keys"),
+      word_key<PresetName>(
+          "name",
+          KeyDefault::follows("megatron's kernels, with the interval of an unknown framework"),
+          "framework, which sets all other keys"),
       text_key(KeyType::text, "version", KeyDefault::follows("none: the framework's kernels alone"),
                "generation of the framework, which also sets the layout keys that are left out"),
       word_key<NormForm>("layer_norm", preset(), "kernels of LayerNorm"),

@@ -66,7 +66,8 @@ Framework nanotron_kernels() {
 std::vector<LayoutDefault> nanotron_layout() {
   return {{"schedule",
            [](Layout& layout) {
-             if (layout.pipeline_parallel > 1) layout.schedule = Schedule::gpipe;
+             if (layout.pipeline_parallel > 1 && layout.virtual_stages == 1)
+               layout.schedule = Schedule::gpipe;
            },
            "pp_engine afab"},
           no_recomputation("recompute_layer False"),
@@ -117,6 +118,8 @@ std::vector<LayoutDefault> torchtune_layout() {
            "fully_shard without a MixedPrecisionPolicy"},
           {"master_weights", [](Layout& layout) { layout.master_weights = false; },
            "dtype bf16: no copies in fp32"},
+          {"moment_dtype", [](Layout& layout) { layout.moment_dtype = DType::bf16; },
+           "states of AdamW have the parameters' format"},
           messages_of_torch()};
 }
 

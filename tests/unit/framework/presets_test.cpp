@@ -94,7 +94,10 @@ TEST_CASE("every framework says whether messages overlap under each schedule", "
     const bool megatron = preset.framework.name == FrameworkName::megatron;
     CHECK_FALSE(overlaps(preset, Schedule::one_f_one_b));
     CHECK_FALSE(overlaps(preset, Schedule::gpipe));
-    CHECK(overlaps(preset, Schedule::interleaved) == (megatron && preset.version != "2021"));
+    // InternEvo: pipeline.interleaved_overlap is on by default.
+    const bool overlapping =
+        (megatron && preset.version != "2021") || preset.name == PresetName::internevo;
+    CHECK(overlaps(preset, Schedule::interleaved) == overlapping);
     CHECK(overlaps(preset, Schedule::zb_h1));
     CHECK(overlaps(preset, Schedule::zb_v));
     CHECK(overlaps(preset, Schedule::dual_pipe_v));

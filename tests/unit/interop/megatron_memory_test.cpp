@@ -79,5 +79,5 @@ TEST_CASE("the last batch of a schedule of batches is forecast", "[interop]") {
       test::from_flags(test::decoder("--step-batch-size-schedule '0:384 200B:768'"));
   CHECK(job.layout.global_batch == 768);
   CHECK(test::notes(job, "--step-batch-size-schedule"));
-  CHECK(test::flag_problems(test::decoder("--step-batch-size-schedule 0:many")).size() == 1);
+  CHECK_FALSE(test::flag_problems(test::decoder("--step-batch-size-schedule 0:many")).empty());
 }

@@ -179,13 +179,14 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(problems(small("", "framework: {name: tinygrad}\n")) ==
         Lines{"6:19: name is 'tinygrad'; allowed: megatron, pytorch, transformers, scaling, "
               "torchtitan, "
-              "deepspeed, megatron_deepspeed, megatron_bridge, nemo, fsdp1, fsdp2"});
+              "deepspeed, megatron_deepspeed, megatron_bridge, nemo, fsdp1, fsdp2, internevo, "
+              "nanotron, olmo_core, torchtune"});
   CHECK(problems(small("", "framework: {softmax: lazy}\n")) ==
         Lines{"6:22: softmax is 'lazy'; allowed: fused, eager"});
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 57: rms_norm, layer_norm, no_sync"});
+        Lines{"6:13: unknown key 'norms'; nearest of 59: rms_norm, layer_norm, no_sync"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
