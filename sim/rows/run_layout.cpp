@@ -246,8 +246,8 @@ std::set<std::string_view> said_keys(const RunCells& cells, const Preset& preset
   const bool analytic = cells["status"].starts_with("analytic");
   const std::string precision = lower_case(cells["precision"]);
   const std::string overlap = lower_case(cells["overlap"]);
-  std::set<std::string_view> said{"recompute",    "attention",        "schedule",
-                                  "global_batch", "activation_dtype", "master_weights"};
+  std::set<std::string_view> said{"recompute", "attention", "schedule", "global_batch",
+                                  "activation_dtype"};
   const auto add = [&](bool is_said, std::initializer_list<std::string_view> keys) {
     if (is_said) said.insert(keys);
   };
