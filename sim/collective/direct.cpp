@@ -210,7 +210,8 @@ CollectiveCost transfer_cost(const Cluster& machine, const Route& route, Bytes b
   const PathQuality quality = path_quality(cluster, route);
   double link = rate_limit(cluster, wire).in_bytes_per_second();
   // NCCL knows neither losses nor windows.
-  const double nic_bw = std::max(link, network.nic_rate.in_bytes_per_second()) * 1e-9;
+  const double line = network.nic_rate.in_bytes_per_second();
+  const double nic_bw = (quality.loss > 0 ? std::max(link, line) : link) * 1e-9;
   if (quality.most > Bandwidth{}) link = std::min(link, quality.most.in_bytes_per_second());
   // A receive waits for the kernel's start-up and one hop of the Simple protocol, as in a ring.
   const NcclGroup pair{.generation = cluster.device().generation,
