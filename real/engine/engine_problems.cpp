@@ -100,7 +100,7 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
-         runs.recomputes_head || runs.separate_products ||
+         runs.recomputes_head || runs.separate_products || runs.keeps_gate_inputs_in_fp8 ||
          ((runs.copies_attention || runs.copies_flash_output) && layout.micro_batch > 1) ||
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }

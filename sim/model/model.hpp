@@ -388,6 +388,8 @@ struct Execution {
   // written.
   bool operation_fuser = false;
   bool router_fusion = false;  // its kernels choose the experts of tokens (Megatron-LM)
+  // SwiGLU casts its input to 8 bits to keep it, and back (Megatron-LM).
+  bool keeps_gate_inputs_in_fp8 = false;
   // A compiler's tensor parallelism: products are cut as micro_pipeline.hpp of sim/plan says, and
   // nothing else overlaps.
   bool symmetric_memory = false;

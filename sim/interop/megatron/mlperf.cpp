@@ -331,6 +331,7 @@ class MlperfReader {
     const bool gpt_oss = kind_ == Benchmark::gpt_oss;
     if (gpt_oss && !config_.loss_fusion) config_.loss_fusion = std::string{"te"};
     config_.operation_fuser = flag({"USE_TE_OPS"}, gpt_oss);
+    config_.fp8_gate_inputs = flag({"FP8_ACT", "FP8_ACTIVATION"}, false);
     if (experts) config_.optimizer_instances = whole({"NUM_DISTOPT_INSTANCES"});
   }
 

@@ -413,6 +413,7 @@ void shard_op(const Region& region, const Block& block, const ModelOp& op, Shard
       shard_other(region, op, block, to);
   }
   shard_saved(region, op, before, to);
+  keep_gate_input(region, to);
   if (is_indexer(op) && region.tensor > 1) shard_indexer(region, to);
   shard_scratch(region, op, to);
 }

@@ -83,6 +83,10 @@ TEST_CASE("frozen weights of MLPerf are in 8 bits, whatever is gathered", "[inte
   CHECK(from_variables(later).layout.eight_bit_parameters);
   CHECK(from_variables(later).layout.frozen_orders == FrozenOrders::both);
   CHECK(from_variables(later + "export USE_TE_OPS=1\n").framework.execution.operation_fuser);
+  CHECK_FALSE(from_variables(later).framework.execution.keeps_gate_inputs_in_fp8);
+  for (const char* name : {"FP8_ACT", "FP8_ACTIVATION"})
+    CHECK(from_variables(later + "export " + name + "=True\n")
+              .framework.execution.keeps_gate_inputs_in_fp8);
   const std::string four = later + "export FP8=False\nexport FP4=True\n";
   CHECK_FALSE(from_variables(four).layout.eight_bit_parameters);
   CHECK(from_variables(four + "export PRE_QUANTIZED_MODEL=True\n").layout.eight_bit_parameters);
