@@ -145,7 +145,7 @@ class MlperfReader {
     model_ = "llama-3.1-8b";
   }
 
-  // Of multi-token prediction.
+  // Depths of multi-token prediction.
   std::int64_t depths() {
     const Whole count = whole_or({"MTP_NUM_LAYERS"}, 1);
     if (*count != 0 && *count != 1)

@@ -318,7 +318,7 @@ DType weights_of(const Layout& layout) {
 
 namespace {
 
-// Of an element that is not trained, at least (FrozenFormat; scales are left out).
+// Bytes of an element that is not trained, at least (FrozenFormat; scales are left out).
 double least_frozen_bytes(const Layout& layout) {
   if (layout.frozen_format == FrozenFormat::nf4) return 0.5;
   const bool in_eight_bits =
