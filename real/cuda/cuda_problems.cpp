@@ -49,6 +49,10 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.add(
         "layout.offload: the CUDA backend keeps everything on the device; the host backend "
         "offloads");
+  if (layout.context_parallel > 1)
+    problems.add(
+        "layout.context_parallel: the CUDA backend has no attention over slices of a sequence; the "
+        "host backend has");
   if (layout.trains_apart())
     problems.add(
         "layout.local_steps: the CUDA backend has no kernels of meetings; the host backend has");

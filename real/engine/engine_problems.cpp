@@ -86,6 +86,19 @@ void check_layers(const sim::Plan& plan, const sim::Model& model,
   refuse(sim::norms_branch(shape.norm_placement), "norms behind attention and MLP");
 }
 
+void check_context(const sim::Layout& layout, const sim::Execution& runs,
+                   std::vector<std::string>& problems) {
+  if (layout.context_parallel == 1) return;
+  if (runs.context != sim::ContextForm::transformer_engine)
+    problems.push_back(fmt::format(
+        "framework.context is {}: the engine exchanges keys and values as Transformer Engine does; "
+        "allowed: transformer_engine",
+        sim::word(runs.context)));
+  if (layout.has_servers() || layout.trains_apart())
+    problems.emplace_back(
+        "layout.context_parallel: workers that train apart hold whole sequences; allowed: 1");
+}
+
 bool computes_loss(const sim::Model& model) {
   return std::any_of(model.output.ops.begin(), model.output.ops.end(),
                      [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
@@ -174,9 +187,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.push_back(fmt::format("{} ends in no loss: there is nothing to train", model.name));
   check_mask(plan, model, problems);
   check_dropout(model, problems);
-  if (plan.layout.context_parallel > 1)
-    problems.emplace_back(
-        "layout.context_parallel: the engine does not split the tokens of a sequence");
+  check_context(plan.layout, model.execution, problems);
   if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
     problems.push_back(fmt::format(
         "layout.tensor_parallel: the engine splits {} key/value heads over as many ranks at most",

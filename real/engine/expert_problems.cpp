@@ -10,7 +10,7 @@ namespace {
 // Tokens of a micro-batch that a rank's router sees.
 std::int64_t tokens_held(const sim::Layout& layout) {
   const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
-  return layout.micro_batch * layout.sequence_length / slices;
+  return layout.micro_batch * layout.tokens_held() / slices;
 }
 
 // Room is planned for whole places of each expert.
@@ -54,6 +54,9 @@ void check_shares(const sim::Layout& layout, const sim::Model& model,
         what, tokens, experts.per_token, experts.count));
   };
   check("layout.sequence_length", layout.sequence_length);
+  // A context rank counts from the start of each of its two chunks.
+  if (layout.context_parallel > 1 && problems.empty())
+    check("layout.context_parallel", layout.tokens_held() / 2);
   if (held != layout.sequence_length && problems.empty()) check("layout.tensor_parallel", held);
 }
 

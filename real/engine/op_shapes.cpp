@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "real/engine/operator_facts.hpp"
+#include "real/engine/data/tokens.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -27,7 +27,7 @@ OpShapes::OpShapes(const BoundProgram& program)
       layout_{program.plan->layout},
       tensor_{program.plan->layout.tensor_parallel},
       tensor_rank_{program.at.tensor},
-      tokens_{layout_.micro_batch * layout_.sequence_length} {}
+      tokens_{layout_.micro_batch * layout_.tokens_held()} {}
 
 std::int64_t OpShapes::split(const BoundOp& op) const {
   return op.model_op->split == sim::TensorSplit::inner ? tensor_ : 1;
@@ -51,10 +51,11 @@ kernels::NormShape OpShapes::norm(const BoundOp& op) const {
 kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
   kernels::HeadsShape shape{.dtype = activations(),
                             .tokens = 0,
-                            .sequence = layout_.sequence_length,
+                            .sequence = layout_.tokens_held(),
                             .heads = model_.attention.heads / tensor_,
                             .kv_heads = model_.attention.kv_heads / tensor_,
-                            .head_dim = model_.attention.head_dim};
+                            .head_dim = model_.attention.head_dim,
+                            .context = context_share(program_)};
   shape.tokens = rows_of(bytes, shape.row(), shape.dtype);
   return shape;
 }
@@ -135,8 +136,9 @@ kernels::Positions OpShapes::positions(const BoundOp& op, std::int64_t bytes) co
   const bool sliced = layout_.sequence_parallel && tensor_ > 1;
   SIM_CHECK(tokens * (sliced ? tensor_ : 1) == tokens_, tokens, tokens_);
   return {.tokens = tokens,
-          .sequence = layout_.sequence_length,
-          .first_token = sliced ? tensor_rank_ * tokens : 0};
+          .sequence = layout_.tokens_held(),
+          .first_token = sliced ? tensor_rank_ * tokens : 0,
+          .context = context_share(program_)};
 }
 
 kernels::LossShape OpShapes::loss(const BoundOp& op) const {
@@ -183,11 +185,12 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
 
 kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
                                 std::int64_t shift) const {
-  const std::int64_t stride = layout_.sequence_length + 1;
-  return {.ids = all + op.microbatch * layout_.micro_batch * stride + shift,
-          .tokens = tokens_,
-          .sequence = layout_.sequence_length,
-          .stride = stride};
+  const TokenRows rows = token_rows(layout_);
+  return {
+      .ids = all + op.microbatch * layout_.micro_batch * rows.of_sequence * rows.width() + shift,
+      .tokens = tokens_,
+      .sequence = rows.tokens,
+      .stride = rows.width()};
 }
 
 kernels::TokenIds OpShapes::labels(const BoundOp& op, const std::int32_t* all) const {
@@ -202,6 +205,13 @@ std::int64_t OpShapes::rows(const BoundOp& op) const {
 std::int64_t OpShapes::first_sequence(const BoundOp& op) const {
   const std::int64_t before = layout_.batches_before(program_.at.data) + op.microbatch;
   return before * layout_.micro_batch;
+}
+
+// Behind an exchange of heads a rank has some of those of its tensor rank.
+std::int64_t OpShapes::first_head(const BoundOp& op, const FeatureShare& share) const {
+  const std::int64_t held = model_.attention.heads / share.ranks;
+  const std::int64_t within = op.kernel->heads < held ? program_.at.context * op.kernel->heads : 0;
+  return share.rank * held + within;
 }
 
 std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels,

@@ -7,6 +7,7 @@
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/attention.hpp"
 #include "real/engine/kernels/products.hpp"
+#include "real/engine/operator_facts.hpp"
 
 namespace real {
 
@@ -36,6 +37,8 @@ class OpShapes {
   std::int64_t rows(const BoundOp& op) const;
   // The place in the global batch where the sequences of the operator's micro-batch begin.
   std::int64_t first_sequence(const BoundOp& op) const;
+  // Of an attention, among all heads.
+  std::int64_t first_head(const BoundOp& op, const FeatureShare& share) const;
   // Bytes.
   std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels,
                             Attentions attentions) const;

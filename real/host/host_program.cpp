@@ -5,6 +5,7 @@
 
 #include "real/engine/operator_facts.hpp"
 #include "real/host/kernels/kernels_compression.hpp"
+#include "real/host/kernels/kernels_context.hpp"
 #include "real/host/kernels/kernels_dropout.hpp"
 #include "real/host/kernels/kernels_lamb.hpp"
 #include "real/host/kernels/kernels_local_steps.hpp"
@@ -40,6 +41,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .outer = &host::host_local_steps(),
                            .dropout = &host_dropout(),
                            .lamb = &host::host_lamb(),
+                           .context = &host::host_context(),
                            .turns = &turns_,
                            .routing = routing,
                            .routed = &host::host_routed()}};

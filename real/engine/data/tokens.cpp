@@ -4,6 +4,7 @@
 
 #include "real/engine/data/input_file.hpp"
 #include "real/engine/data/token_ids.hpp"
+#include "real/engine/kernels.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 
@@ -82,14 +83,27 @@ void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
   }
 }
 
+TokenRows token_rows(const sim::Layout& layout) {
+  const std::int64_t rows = layout.context_parallel > 1 ? 2 : 1;
+  return {.of_sequence = rows, .tokens = layout.tokens_held() / rows};
+}
+
 std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
-                                         std::uint64_t seed, std::int64_t step, int data_rank) {
+                                         std::uint64_t seed, std::int64_t step, int data_rank,
+                                         int context_rank) {
   const std::int64_t samples = layout.batches_of(data_rank) * layout.micro_batch;
   const std::int64_t before = layout.batches_before(data_rank) * layout.micro_batch;
-  const std::int64_t width = layout.sequence_length + 1;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples * width));
-  for (std::int64_t i = 0; i < samples; ++i)
-    from.sample(seed, step, before + i, tokens.data() + i * width);
+  const TokenRows rows = token_rows(layout);
+  const kernels::ContextShare share{layout.context_parallel, context_rank};
+  std::vector<std::int32_t> whole(static_cast<std::size_t>(layout.sequence_length + 1));
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    from.sample(seed, step, before + i, whole.data());
+    for (std::int64_t row = 0; row < rows.of_sequence; ++row) {
+      const auto first = whole.begin() + share.position(row * rows.tokens, layout.tokens_held());
+      tokens.insert(tokens.end(), first, first + rows.width());
+    }
+  }
   return tokens;
 }
 

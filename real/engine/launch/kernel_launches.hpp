@@ -13,6 +13,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/compression.hpp"
+#include "real/engine/kernels/context.hpp"
 #include "real/engine/kernels/dropout.hpp"
 #include "real/engine/kernels/lamb.hpp"
 #include "real/engine/kernels/local_steps.hpp"
@@ -54,6 +55,7 @@ class KernelLaunches {
     const kernels::OuterTable* outer = nullptr;              // the same
     const kernels::DropoutTable* dropout = nullptr;          // the same
     const kernels::LambTable* lamb = nullptr;                // the same
+    const kernels::ContextTable* context = nullptr;          // the same
     const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
     // For routers that choose by their scores; null: they choose evenly.
     RoutingTables* routing = nullptr;
@@ -91,6 +93,14 @@ class KernelLaunches {
   Launch drop(const BoundOp& op, sim::Role input, sim::Role residual, sim::Role output);
   kernels::Dropout dropout_of(const BoundOp& op) const;
   kernels::ScoreRules score_rules(const BoundOp& op) const;
+  // launch_context.cpp
+  bool attends_over_ranks() const;
+  Launch context_op(const BoundOp& op);
+  Launch attend_slice(const BoundOp& op);
+  Launch attend_slice_backward(const BoundOp& op);
+  kernels::SliceShape slices(const BoundOp& op) const;
+  float* sums_behind(const BoundOp& op, sim::Role role, const kernels::SliceShape& shape) const;
+  kernels::HeadExchange head_exchange(const BoundOp& op) const;
   // launch_first_tokens.cpp
   Launch first_tokens_forward(const BoundOp& op);
   Launch first_tokens_gradient(const BoundOp& op);

@@ -66,6 +66,13 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
       return move_tokens(op);
     case Action::sort_tokens:
       return sort_tokens(op);
+    case Action::attend:
+    case Action::merge_outputs:
+    case Action::attend_backward:
+    case Action::merge_gradients:
+    case Action::order_for_exchange:
+    case Action::order_behind_exchange:
+      return context_op(op);
     case Action::add_product_gradient:
       return add(op, Role::input_gradient, Role::input, Role::input_gradient);
     default:
@@ -250,6 +257,7 @@ Launch KernelLaunches::rotary(const BoundOp& op, bool backward) {
 }
 
 Launch KernelLaunches::attention_forward(const BoundOp& op) {
+  if (attends_over_ranks()) return attend_slice(op);
   kernels::AttentionShape shape = shapes_.attention(op);
   shape.rules = score_rules(op);
   const Operand& kept = op.operand(Role::saved);
@@ -263,6 +271,7 @@ Launch KernelLaunches::attention_forward(const BoundOp& op) {
 }
 
 Launch KernelLaunches::attention_backward(const BoundOp& op) {
+  if (attends_over_ranks()) return attend_slice_backward(op);
   const kernels::AttentionBackward operands{
       .qkv = at(op, Role::input),
       .output = at(op, Role::saved_output),
