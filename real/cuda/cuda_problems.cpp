@@ -6,6 +6,7 @@
 #include "real/engine/operator_facts.hpp"
 #include "real/engine/support.hpp"
 #include "sim/model/dropout.hpp"
+#include "sim/model/key_heads.hpp"
 
 namespace real {
 
@@ -113,6 +114,8 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
                                        const Algorithms& algorithms) {
   Problems problems;
   check_formats(plan.layout, problems);
+  if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
+    problems.refuse(Feature::shared_key_heads, model.attention.kv_heads);
   check_block(model.input, model, plan.layout, problems);
   for (const sim::Block& layer : model.layers)
     check_block(layer, model, plan.layout, problems);

@@ -80,13 +80,26 @@ void check_layers(const sim::Plan& plan, const sim::Model& model,
   refuse(sim::norms_branch(shape.norm_placement), "norms behind attention and MLP");
 }
 
-void check_context(const sim::Layout& layout, const sim::Execution& runs,
+void check_context(const sim::Layout& layout, const sim::Model& model,
                    std::vector<std::string>& problems) {
   if (layout.context_parallel == 1) return;
-  if (runs.context != sim::ContextForm::transformer_engine)
-    problems.push_back(refusal(Feature::context_form, sim::word(runs.context)));
+  const sim::ContextForm form = model.execution.context;
+  if (form != sim::ContextForm::transformer_engine)
+    problems.push_back(refusal(Feature::context_form, sim::word(form)));
   if (layout.has_servers() || layout.trains_apart())
     problems.push_back(refusal(Feature::context_apart));
+}
+
+// The plan keeps the heads of a rank beside its log-sum-exps, where nothing else reads them.
+void check_shared_heads(const sim::Layout& layout, const sim::Model& model,
+                        std::vector<std::string>& problems) {
+  if (!sim::shares_key_heads(model, layout.tensor_parallel)) return;
+  if (layout.context_parallel > 1 && layout.context_exchange == sim::ContextExchange::all_gather)
+    problems.push_back(refusal(Feature::context_shared_heads, model.attention.kv_heads));
+  const bool unfused = !sim::is_flash(layout.attention) && layout.recompute_modules.empty();
+  if (layout.recomputes(sim::RecomputeModule::core_attn) ||
+      (layout.recompute == sim::Recompute::selective && unfused))
+    problems.push_back(refusal(Feature::shared_heads_again, model.attention.kv_heads));
 }
 
 bool computes_loss(const sim::Model& model) {
@@ -168,9 +181,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
     problems.push_back(refusal(Feature::no_loss, model.name));
   check_mask(plan, model, problems);
   check_dropout(model, problems);
-  check_context(layout, model.execution, problems);
-  if (sim::shares_key_heads(model, layout.tensor_parallel))
-    problems.push_back(refusal(Feature::shared_key_heads, model.attention.kv_heads));
+  check_context(layout, model, problems);
+  check_shared_heads(layout, model, problems);
   refuse(runs_otherwise(model, layout), Feature::framework_forms);
   // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
   // and writes new weights.

@@ -4,6 +4,7 @@
 
 #include "real/engine/data/tokens.hpp"
 #include "sim/base/check.hpp"
+#include "sim/model/key_heads.hpp"
 
 namespace real {
 
@@ -49,15 +50,34 @@ kernels::NormShape OpShapes::norm(const BoundOp& op) const {
 }
 
 kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
-  kernels::HeadsShape shape{.dtype = activations(),
-                            .tokens = 0,
-                            .sequence = layout_.tokens_held(),
-                            .heads = model_.attention.heads / tensor_,
-                            .kv_heads = model_.attention.kv_heads / tensor_,
-                            .head_dim = model_.attention.head_dim,
-                            .context = context_share(program_)};
-  shape.tokens = rows_of(bytes, shape.row(), shape.dtype);
+  kernels::HeadsShape shape{
+      .dtype = activations(),
+      .tokens = 0,
+      .sequence = layout_.tokens_held(),
+      .heads = model_.attention.heads / tensor_,
+      .kv_heads = shares_key_heads() ? 1 : model_.attention.kv_heads / tensor_,
+      .head_dim = model_.attention.head_dim,
+      .context = context_share(program_)};
+  shape.tokens = shares_key_heads() ? tokens_ : rows_of(bytes, shape.row(), shape.dtype);
   return shape;
+}
+
+// The rank's heads lie at the start of a tensor that has room for those of all ranks.
+bool OpShapes::shares_key_heads() const {
+  return sim::shares_key_heads(model_, static_cast<int>(tensor_));
+}
+
+kernels::SharedHeads OpShapes::shared_heads() const {
+  const sim::AttentionShape& all = model_.attention;
+  const std::int64_t d = all.head_dim, queries = all.heads * d / tensor_;
+  const std::int64_t key = tensor_rank_ * all.kv_heads / tensor_;
+  return {.dtype = activations(),
+          .tokens = tokens_,
+          .ranks = tensor_,
+          .features = (all.heads + 2 * all.kv_heads) * d,
+          .own = {{{tensor_rank_ * queries, queries},
+                   {(all.heads + key) * d, d},
+                   {(all.heads + all.kv_heads + key) * d, d}}}};
 }
 
 kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {

@@ -7,6 +7,7 @@
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/attention.hpp"
 #include "real/engine/kernels/products.hpp"
+#include "real/engine/kernels/shared_heads.hpp"
 #include "real/engine/operator_facts.hpp"
 
 namespace real {
@@ -18,6 +19,9 @@ class OpShapes {
   kernels::NormShape norm(const BoundOp& op) const;
   bool is_head_norm(const BoundOp& op) const;
   kernels::HeadsShape heads(std::int64_t bytes) const;  // of [q|k|v] rows in so many bytes
+  bool shares_key_heads() const;
+  // REQUIRES: tensor ranks share key/value heads.
+  kernels::SharedHeads shared_heads() const;
   kernels::AttentionShape attention(const BoundOp& op) const;
   kernels::ActivationShape activation(const BoundOp& op) const;
   kernels::ChoiceShape choice(const BoundOp& op) const;

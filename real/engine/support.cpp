@@ -60,8 +60,15 @@ constexpr std::array rows{
     SupportRow{tensor_parallel, "Tensor and sequence parallelism",
                "tensor_parallel, sequence_parallel, overlap.tensor_wgrad", runs(equivalence),
                runs(on_cuda)},
-    none(shared_key_heads, "Tensor parallelism beyond the key/value heads", "tensor_parallel",
-         "layout.tensor_parallel: the engine splits {} key/value heads over as many ranks at most"),
+    SupportRow{shared_key_heads, "Tensor parallelism beyond the key/value heads", "tensor_parallel",
+               runs("property/key_heads_training_test.cpp"),
+               refused("layout.tensor_parallel: the CUDA backend splits {} key/value heads over as "
+                       "many ranks at most; the host backend shares them")},
+    none(shared_heads_again, "Attention run again whose key/value heads are shared",
+         "tensor_parallel, recompute, recompute_modules",
+         "layout.recompute: the engine does not run attention again whose key/value heads tensor "
+         "ranks share; allowed: none, full, modules other than core_attn, or tensor_parallel {} at "
+         "most"),
     none(tensor_products, "GEMMs cut into parts", "overlap.tensor_products",
          "layout.overlap.tensor_products: the engine does not execute products cut into parts"),
     SupportRow{context_parallel, "Context parallelism: ring, all-gather, all-to-all",
@@ -74,6 +81,10 @@ constexpr std::array rows{
     none(context_apart, "Context parallelism with local steps or parameter servers",
          "context_parallel",
          "layout.context_parallel: workers that train apart hold whole sequences; allowed: 1"),
+    none(context_shared_heads, "Shared key/value heads with context_exchange all_gather",
+         "tensor_parallel, context_exchange",
+         "layout.context_exchange: the engine does not gather keys and values that tensor ranks "
+         "share; allowed: ring, or tensor_parallel {} at most"),
     SupportRow{Feature::pipeline, "Pipelines of every schedule",
                "pipeline_parallel, virtual_stages, schedule, pipeline_runs, layers_per_chunk, "
                "placement, overlap.pipeline, overlap.delay_wgrad",
@@ -301,7 +312,7 @@ constexpr std::array actions{
     STEPCAST_ACTION(exchange_tokens, experts),
     STEPCAST_ACTION(gather_output, shared_key_heads),
     STEPCAST_ACTION(join_output, shared_key_heads),
-    STEPCAST_ACTION(own_output, shared_key_heads),
+    STEPCAST_ACTION(own_output, framework_forms),
     STEPCAST_ACTION(spread_gradient, shared_key_heads),
     STEPCAST_ACTION(scatter_output_gradient, shared_key_heads),
     STEPCAST_ACTION(add_product_gradient, transformer),

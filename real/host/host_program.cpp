@@ -10,6 +10,7 @@
 #include "real/host/kernels/kernels_lamb.hpp"
 #include "real/host/kernels/kernels_local_steps.hpp"
 #include "real/host/kernels/kernels_routed.hpp"
+#include "real/host/kernels/kernels_shared_heads.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -42,6 +43,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .dropout = &host_dropout(),
                            .lamb = &host::host_lamb(),
                            .context = &host::host_context(),
+                           .shared_heads = &host::host_shared_heads(),
                            .turns = &turns_,
                            .routing = routing,
                            .routed = &host::host_routed()}};

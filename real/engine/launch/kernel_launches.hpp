@@ -50,13 +50,14 @@ class KernelLaunches {
     const kernels::Table& kernels;
     Attentions attentions;
     Products& products;
-    kernels::StreamHandle stream = nullptr;                  // products are measured on it
-    const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
-    const kernels::OuterTable* outer = nullptr;              // the same
-    const kernels::DropoutTable* dropout = nullptr;          // the same
-    const kernels::LambTable* lamb = nullptr;                // the same
-    const kernels::ContextTable* context = nullptr;          // the same
-    const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
+    kernels::StreamHandle stream = nullptr;                   // products are measured on it
+    const kernels::CompressionTable* compression = nullptr;   // null: the backend has none
+    const kernels::OuterTable* outer = nullptr;               // the same
+    const kernels::DropoutTable* dropout = nullptr;           // the same
+    const kernels::LambTable* lamb = nullptr;                 // the same
+    const kernels::ContextTable* context = nullptr;           // the same
+    const kernels::SharedHeadsTable* shared_heads = nullptr;  // the same
+    const DelayedUpdate* turns = nullptr;                     // of Layout::offload_delay
     // For routers that choose by their scores; null: they choose evenly.
     RoutingTables* routing = nullptr;
     const kernels::RoutedTable* routed = nullptr;
@@ -80,6 +81,13 @@ class KernelLaunches {
   Launch norm_forward(const BoundOp& op);
   Launch norm_backward(const BoundOp& op);
   Launch rotary(const BoundOp& op, bool backward);
+  Launch shared_heads(const BoundOp& op);
+  struct KeptAttention {
+    std::byte* heads = nullptr;  // null: kept as the input
+    std::int64_t heads_bytes = 0;
+    float* sums = nullptr;
+  };
+  KeptAttention kept_attention(const BoundOp& op, const kernels::AttentionShape& shape) const;
   Launch attention_forward(const BoundOp& op);
   Launch attention_backward(const BoundOp& op);
   Launch activation_forward(const BoundOp& op);

@@ -113,7 +113,16 @@ const std::map<Feature, Change>& samples() {
       {shared_key_heads,
        [](Sample& s) {
          s.shape.kv_heads = 2;
+         s.execution.shares_key_heads = true;
          s.layout.tensor_parallel = 4;
+       }},
+      {shared_heads_again,
+       [](Sample& s) {
+         s.shape.kv_heads = 2;
+         s.execution.shares_key_heads = true;
+         s.layout.tensor_parallel = 4;
+         s.layout.recompute = sim::Recompute::selective;
+         s.layout.recompute_modules = {sim::RecomputeModule::core_attn};
        }},
       {tensor_products,
        [](Sample& s) {
@@ -131,6 +140,14 @@ const std::map<Feature, Change>& samples() {
          s.layout.context_parallel = s.layout.data_parallel = 2;
          s.layout.local_steps = 4;
          s.layout.local_ranks = 2;
+       }},
+      {context_shared_heads,
+       [](Sample& s) {
+         s.shape.kv_heads = 2;
+         s.execution.shares_key_heads = true;
+         s.layout.tensor_parallel = 4;
+         s.layout.context_parallel = 2;
+         s.layout.context_exchange = sim::ContextExchange::all_gather;
        }},
       {Feature::pipeline, [](Sample& s) { s.layout.pipeline_parallel = 2; }},
       {recompute, [](Sample& s) { s.layout.recompute = sim::Recompute::full; }},
