@@ -193,7 +193,11 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   refuse(layout.trains_adapters(), Feature::adapters);
   refuse(layout.has_lengths(), Feature::lengths);
   refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);
-  refuse(layout.packed_length > 0, Feature::packed_length);
+  if (layout.sequence_length % layout.attended_length() != 0)
+    problems.push_back(refusal(Feature::packed_rest, layout.packed_length, layout.sequence_length));
+  const int chunks = 2 * layout.context_parallel;
+  if (layout.packed_length > 0 && chunks > 2 && layout.packed_length % chunks != 0)
+    problems.push_back(refusal(Feature::packed_chunks, layout.packed_length, chunks));
   add_exchange_problems(layout, problems);
   add_state_problems(layout, problems);
   refuse(

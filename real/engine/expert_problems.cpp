@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "real/engine/data/tokens.hpp"
 #include "real/engine/support.hpp"
 
 namespace real {
@@ -42,9 +43,11 @@ void check_shares(const sim::Layout& layout, const sim::Model& model,
         refusal(Feature::expert_shares, what, tokens, experts.per_token, experts.count));
   };
   check("layout.sequence_length", layout.sequence_length);
-  // A context rank counts from the start of each of its two chunks.
-  if (layout.context_parallel > 1 && problems.empty())
-    check("layout.context_parallel", layout.tokens_held() / 2);
+  // Tokens are counted from the start of each sample, or of each of a context rank's two chunks.
+  const TokenRows rows = token_rows(layout);
+  if (rows.tokens != layout.sequence_length && problems.empty())
+    check(layout.packed_length > 0 ? "layout.packed_length" : "layout.context_parallel",
+          rows.tokens);
   if (held != layout.sequence_length && problems.empty()) check("layout.tensor_parallel", held);
 }
 

@@ -53,7 +53,7 @@ kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
   kernels::HeadsShape shape{
       .dtype = activations(),
       .tokens = 0,
-      .sequence = layout_.tokens_held(),
+      .sequence = token_rows(layout_).held(),
       .heads = model_.attention.heads / tensor_,
       .kv_heads = shares_key_heads() ? 1 : model_.attention.kv_heads / tensor_,
       .head_dim = model_.attention.head_dim,
@@ -156,7 +156,7 @@ kernels::Positions OpShapes::positions(const BoundOp& op, std::int64_t bytes) co
   const bool sliced = layout_.sequence_parallel && tensor_ > 1;
   SIM_CHECK(tokens * (sliced ? tensor_ : 1) == tokens_, tokens, tokens_);
   return {.tokens = tokens,
-          .sequence = layout_.tokens_held(),
+          .sequence = token_rows(layout_).held(),
           .first_token = sliced ? tensor_rank_ * tokens : 0,
           .context = context_share(program_)};
 }
@@ -224,7 +224,7 @@ std::int64_t OpShapes::rows(const BoundOp& op) const {
 
 std::int64_t OpShapes::first_sequence(const BoundOp& op) const {
   const std::int64_t before = layout_.batches_before(program_.at.data) + op.microbatch;
-  return before * layout_.micro_batch;
+  return before * layout_.micro_batch * token_rows(layout_).samples;
 }
 
 // Behind an exchange of heads a rank has some of those of its tensor rank.

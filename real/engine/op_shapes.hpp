@@ -39,7 +39,7 @@ class OpShapes {
   kernels::TokenIds labels(const BoundOp& op, const std::int32_t* all) const;
   // Tokens of a micro-batch, or its sequences where the operator works on one token of each.
   std::int64_t rows(const BoundOp& op) const;
-  // The place in the global batch where the sequences of the operator's micro-batch begin.
+  // The place in the global batch where the samples of the operator's micro-batch begin.
   std::int64_t first_sequence(const BoundOp& op) const;
   // Of an attention, among all heads.
   std::int64_t first_head(const BoundOp& op, const FeatureShare& share) const;

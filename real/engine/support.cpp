@@ -195,8 +195,15 @@ constexpr std::array rows{
          "packing.lengths, packing.mean, packing.sigma, packing.method, packing.multiple, "
          "packing.seed",
          "layout.packing.lengths: the engine trains on sequences of one length; allowed: none"),
-    none(Feature::packed_length, "Packed sequences", "packed_length",
-         "layout.packed_length: the engine does not pack sequences; allowed: 0"),
+    SupportRow{Feature::packed_length, "Packed sequences of one length", "packed_length",
+               runs("property/packed_training_test.cpp"), runs(on_cuda)},
+    none(packed_rest, "Packed sequences that do not fill a row", "packed_length",
+         "layout.packed_length is {}: the engine fills rows of {} tokens with whole sequences; "
+         "allowed: divisors of sequence_length"),
+    none(packed_chunks, "Packed sequences that context ranks cannot cut evenly",
+         "packed_length, context_parallel",
+         "layout.packed_length is {}: a context rank has two equal chunks of each sequence; "
+         "allowed: multiples of {}"),
     none(Feature::mlp_tiles, "MLPs in pieces of the tokens", "mlp_tiles",
          "layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1"),
     SupportRow{compression, "Compressed gradients and parameters",

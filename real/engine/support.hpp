@@ -75,6 +75,8 @@ enum class Feature : std::uint8_t {
   adapters,
   lengths,
   packed_length,
+  packed_rest,
+  packed_chunks,
   mlp_tiles,
   compression,
   offload,

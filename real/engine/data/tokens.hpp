@@ -56,11 +56,15 @@ class Corpus : public Samples {
 };
 
 // TokenRows are the rows of a step's token ids: tokens that follow each other, and the target of
-// the last one. A context rank has two of each sequence (kernels::ContextShare), others have one.
+// the last one. A context rank has two of each sample (kernels::ContextShare), others have one.
+// Samples are packed behind each other (Layout::packed_length), or alone in a sequence of the
+// layout.
 struct TokenRows {
-  std::int64_t of_sequence = 1;
-  std::int64_t tokens = 0;  // of a row
+  std::int64_t samples = 1;      // of a sequence
+  std::int64_t of_sequence = 1;  // rows of it
+  std::int64_t tokens = 0;       // of a row
   std::int64_t width() const { return tokens + 1; }
+  std::int64_t held() const { return tokens * of_sequence / samples; }  // of a sample
 };
 TokenRows token_rows(const sim::Layout& layout);
 

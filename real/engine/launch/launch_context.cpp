@@ -111,8 +111,8 @@ kernels::HeadExchange KernelLaunches::head_exchange(const BoundOp& op) const {
                                           : 0;
   kernels::HeadExchange shape{
       .dtype = heads.dtype,
-      .sequences = layout.micro_batch,
-      .held = layout.tokens_held(),
+      .sequences = layout.micro_batch * layout.tokens_held() / heads.sequence,
+      .held = heads.sequence,
       .ranks = ranks,
       .row = of_output ? heads.heads * d : heads.row(),
       .first = before * d,

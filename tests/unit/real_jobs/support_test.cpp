@@ -259,6 +259,13 @@ const std::map<Feature, Change>& samples() {
          s.layout.packing_mean = 8;
        }},
       {packed_length, [](Sample& s) { s.layout.packed_length = 4; }},
+      {packed_rest, [](Sample& s) { s.layout.packed_length = 7; }},
+      {packed_chunks,
+       [](Sample& s) {
+         s.layout.sequence_length = 24;
+         s.layout.packed_length = 6;
+         s.layout.context_parallel = 2;
+       }},
       {mlp_tiles, [](Sample& s) { s.layout.mlp_tiles = 2; }},
       {compression,
        [](Sample& s) {
