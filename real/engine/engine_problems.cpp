@@ -196,6 +196,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   if (plan.layout.has_lengths())
     problems.emplace_back(
         "layout.packing.lengths: the engine trains on sequences of one length; allowed: none");
+  if (plan.layout.images > 0)
+    problems.emplace_back("layout.images: the engine runs no vision encoder; allowed: 0");
   if (plan.layout.mlp_tiles > 1)
     problems.emplace_back("layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1");
   if (plan.layout.packed_length > 0)

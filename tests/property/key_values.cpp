@@ -19,6 +19,8 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& own_values()
       {"layout.micro_batch", {"1", "2", "4"}},
       {"layout.data_parallel", {}},  // what is left of the GPUs
       {"layout.pipeline_runs", {"1", "2"}},
+      {"layout.images", {"0", "1", "2"}},
+      {"layout.image_tokens", {"0", "16"}},
       {"layout.packed_length", {"0", "3", "64"}},
       {"layout.placement", {"[dp, tp, cp, pp]", "[tp, pp, cp, dp]"}},
       {"layout.layers_per_chunk", {"{first: 1, last: 1}", "even"}},
