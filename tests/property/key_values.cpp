@@ -136,6 +136,11 @@ const std::vector<SmallModel>& small_models() {
                                      ", latent_attention: {query_rank: 64, key_value_rank: 32, "
                                      "plain_dim: 32, rotary_dim: 16, value_dim: 32}" +
                                      experts + ", shared_feed_forward: 256}")},
+      {"vision", model("vision", llama + ", kv_heads: 4, vision: {layers: 2, hidden: 64, heads: 8, "
+                                         "feed_forward: 128, norm: layer, activation: gelu, "
+                                         "patch: 8, image_size: 64, positions: 64, rotary: true, "
+                                         "window: 16, full_attention: [1]}, projector: {merge: 2, "
+                                         "norm: layer, widths: [256], deepstack: 1}")},
       {"hybrid", model("hybrid", llama + ", mamba2: {heads: 16}, gated_delta_net: {key_heads: 4, "
                                          "value_heads: 8}, layer_pattern: \"M*G-M*G-\"")},
       {"encoder",
