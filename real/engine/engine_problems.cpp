@@ -192,6 +192,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
   refuse(layout.trains_adapters(), Feature::adapters);
   refuse(layout.has_lengths(), Feature::lengths);
+  refuse(layout.images > 0, Feature::vision);
   refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);
   if (layout.sequence_length % layout.attended_length() != 0)
     problems.push_back(refusal(Feature::packed_rest, layout.packed_length, layout.sequence_length));

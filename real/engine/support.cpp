@@ -204,6 +204,9 @@ constexpr std::array rows{
          "packed_length, context_parallel",
          "layout.packed_length is {}: a context rank has two equal chunks of each sequence; "
          "allowed: multiples of {}"),
+    none(vision, "Vision encoders",
+         "images, image_tokens, freeze_vision_model, freeze_vision_projection",
+         "layout.images: the engine runs no vision encoder; allowed: 0"),
     none(Feature::mlp_tiles, "MLPs in pieces of the tokens", "mlp_tiles",
          "layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1"),
     SupportRow{compression, "Compressed gradients and parameters",

@@ -77,6 +77,7 @@ enum class Feature : std::uint8_t {
   packed_length,
   packed_rest,
   packed_chunks,
+  vision,
   mlp_tiles,
   compression,
   offload,

@@ -66,7 +66,7 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, dispatch8, choice, capacity,
                pad, load, load_cv, load_seed, virtual_stages, placement, sequence, batch, micro,
-               packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, batches, sp, zero, group,
+               v1, v2, v3, v4, packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, batches, sp, zero, group,
                prefetch, reshard, recompute, every, first_layers, modules, tiles, attention,
                exchange, compute, activation, gradient, reduce, master, optimizer, moment,
                second_moment, states, master_format, eight_bit, b1, b2, q1, q2, l1, l2, l3, l4, l5,
@@ -78,6 +78,8 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&pad == &layout.pad_to_capacity);
   CHECK(&o8 == &layout.delay_weight_gradients);
   CHECK(&c6 == &layout.node_ranks);
+  CHECK(&v1 == &layout.images);
+  CHECK(&v4 == &layout.freeze_vision_projection);
   CHECK(&k1 == &layout.packing_lengths);
   CHECK(&k6 == &layout.packing_seed);
   CHECK(&runs == &layout.pipeline_runs);
@@ -93,11 +95,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&buckets == &layout.buckets);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 112);
+  CHECK(layout_fields().size() == 116);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 112);
+  CHECK(keys.size() == 116);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

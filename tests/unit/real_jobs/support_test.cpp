@@ -266,6 +266,16 @@ const std::map<Feature, Change>& samples() {
          s.layout.packed_length = 6;
          s.layout.context_parallel = 2;
        }},
+      {vision,
+       [](Sample& s) {
+         s.layout.images = 1;
+         s.shape.vision.layers = 1;
+         s.shape.vision.hidden = s.shape.hidden;
+         s.shape.vision.heads = 4;
+         s.shape.vision.feed_forward = 96;
+         s.shape.vision.image_size = 8;
+         s.shape.vision.patch = 4;
+       }},
       {mlp_tiles, [](Sample& s) { s.layout.mlp_tiles = 2; }},
       {compression,
        [](Sample& s) {
