@@ -145,6 +145,9 @@ void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>&
     problems.emplace_back(
         "framework: the engine averages gradients in their collectives, and does not check them; "
         "allowed: gradient_prescale and check_for_nan_in_grad: false");
+  if (runs.ddp_buckets)
+    problems.emplace_back(
+        "framework.ddp_bucket_copies: the engine reduces gradients where they are; allowed: false");
 }
 
 }  // namespace
@@ -198,6 +201,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
         "layout.packing.lengths: the engine trains on sequences of one length; allowed: none");
   if (plan.layout.mlp_tiles > 1)
     problems.emplace_back("layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1");
+  if (plan.layout.loss_chunks > 1)
+    problems.emplace_back("layout.loss_chunks: the engine runs the loss as a whole; allowed: 1");
   if (plan.layout.packed_length > 0)
     problems.emplace_back("layout.packed_length: the engine does not pack sequences; allowed: 0");
   add_exchange_problems(plan.layout, problems);

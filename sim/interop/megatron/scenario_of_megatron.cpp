@@ -78,9 +78,34 @@ class MegatronReader : private SettingProblems {
       layout().context_exchange = ContextExchange::all_gather;
     else if (exchange == "a2a")
       layout().context_exchange = ContextExchange::all_to_all;
+    else if (exchange == "a2a+p2p" && layout().context_parallel > 1)
+      hierarchical_context();
     else if (exchange != "p2p" && layout().context_parallel > 1)
-      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, allgather", exchange);
+      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, a2a+p2p, allgather", exchange);
     return true;
+  }
+
+  // The first size exchanges heads, the second goes round rings (arguments.py: their product is the
+  // context-parallel size). Transformer Engine takes a size of one for the other alone.
+  void hierarchical_context() {
+    std::vector<std::string> sizes = names_in(config_.hierarchical_context.value_or(""));
+    const auto size_at = [&](std::size_t at) {
+      int size = 0;
+      std::from_chars(sizes[at].data(), sizes[at].data() + sizes[at].size(), size);
+      return size;
+    };
+    const bool two = sizes.size() == 2;
+    if (!two || size_at(0) < 1 || size_at(0) * size_at(1) != layout().context_parallel)
+      return problem(two ? config_.hierarchical_context : config_.cp_comm_type,
+                     "is a2a+p2p, for which --hierarchical-context-parallel-sizes has two sizes "
+                     "with the product {}",
+                     layout().context_parallel);
+    if (size_at(1) == 1) {
+      layout().context_exchange = ContextExchange::all_to_all;
+    } else if (size_at(0) > 1) {
+      layout().context_exchange = ContextExchange::all_to_all_ring;
+      layout().context_heads = size_at(0);
+    }
   }
 
   void sequence_parallel() {
@@ -411,6 +436,7 @@ class MegatronReader : private SettingProblems {
       problem(config_.newton_schulz_steps, "is {}; modelled: 5",
               config_.newton_schulz_steps.value_or(5));
     if (layout().tensor_parallel > 1) muon_over_tensor_ranks();
+    result_.framework.execution.deals_parameters = !config_.muon_parameter_layout.value_or(true);
     if (config_.muon_syrk.value_or(false))
       problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
   }

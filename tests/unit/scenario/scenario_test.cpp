@@ -186,7 +186,7 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 59: rms_norm, layer_norm, no_sync"});
+        Lines{"6:13: unknown key 'norms'; nearest of 63: rms_norm, layer_norm, no_sync"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
