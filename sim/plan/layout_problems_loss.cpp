@@ -35,7 +35,7 @@ class LossChunkChecker {
     if (runs.chunks_logits) refuse("framework.loss chunked has chunks of its own");
     if (runs.recomputes_head && layout_.recompute == Recompute::full)
       refuse("the framework runs the head again (framework.recomputes_head)");
-    if (runs.held_logits > 0 || runs.loss_metrics > 0)
+    if (runs.held_logits > 1 || runs.loss_metrics > 0)
       refuse(
           "the framework reads all logits behind the loss (framework.held_logits, loss_metrics)");
     if (holds_units(model_, layout_))

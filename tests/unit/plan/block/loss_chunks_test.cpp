@@ -183,7 +183,7 @@ TEST_CASE("where the loss does not go in chunks it is refused by its key", "[pla
   CHECK(problem(other, [](Layout&) {}) ==
         "loss_chunks is 4: framework.loss chunked has chunks of its own; allowed: 1");
   other = model;
-  other.execution.held_logits = 1;
+  other.execution.held_logits = 2;
   CHECK(problem(other, [](Layout&) {}) ==
         "loss_chunks is 4: the framework reads all logits behind the loss (framework.held_logits, "
         "loss_metrics); allowed: 1");
