@@ -73,38 +73,49 @@ class MegatronReader : private SettingProblems {
     sequence_parallel();
     if (config_.tp_pp_dp_mapping.value_or(false))
       std::swap(layout().placement[2], layout().placement[3]);
+    const std::vector<int> sizes = hierarchical_sizes();
     const std::string exchange = config_.cp_comm_type.value_or("p2p");
     if (exchange == "allgather" || exchange == "all_gather")
       layout().context_exchange = ContextExchange::all_gather;
     else if (exchange == "a2a")
       layout().context_exchange = ContextExchange::all_to_all;
     else if (exchange == "a2a+p2p" && layout().context_parallel > 1)
-      hierarchical_context();
+      hierarchical_context(sizes);
     else if (exchange != "p2p" && layout().context_parallel > 1)
       problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, a2a+p2p, allgather", exchange);
     return true;
   }
 
-  // The first size exchanges heads, the second goes round rings (arguments.py: their product is the
-  // context-parallel size). Transformer Engine takes a size of one for the other alone.
-  void hierarchical_context() {
-    std::vector<std::string> sizes = names_in(config_.hierarchical_context.value_or(""));
-    const auto size_at = [&](std::size_t at) {
-      int size = 0;
-      std::from_chars(sizes[at].data(), sizes[at].data() + sizes[at].size(), size);
-      return size;
-    };
-    const bool two = sizes.size() == 2;
-    if (!two || size_at(0) < 1 || size_at(0) * size_at(1) != layout().context_parallel)
-      return problem(two ? config_.hierarchical_context : config_.cp_comm_type,
-                     "is a2a+p2p, for which --hierarchical-context-parallel-sizes has two sizes "
-                     "with the product {}",
-                     layout().context_parallel);
-    if (size_at(1) == 1) {
+  // arguments.py: the product of the sizes is the context-parallel size. Empty: they are not given,
+  // or not so.
+  std::vector<int> hierarchical_sizes() {
+    std::vector<int> sizes;
+    if (!config_.hierarchical_context) return sizes;
+    std::int64_t product = 1;
+    for (const std::string& name : names_in(*config_.hierarchical_context)) {
+      int& size = sizes.emplace_back();
+      const char* const end = name.data() + name.size();
+      const bool whole = std::from_chars(name.data(), end, size).ptr == end;
+      product = whole && size >= 1 ? std::min(product * size, most_ranks + 1) : 0;
+    }
+    if (product == layout().context_parallel) return sizes;
+    problem(config_.hierarchical_context, "is '{}'; allowed: sizes with the product {}",
+            *config_.hierarchical_context, layout().context_parallel);
+    return {};
+  }
+
+  // The first size exchanges heads, the second goes round rings. Transformer Engine takes a size of
+  // one for the other alone.
+  void hierarchical_context(const std::vector<int>& sizes) {
+    if (sizes.empty() && config_.hierarchical_context) return;  // said already
+    if (sizes.size() != 2)
+      return problem(config_.cp_comm_type,
+                     "is a2a+p2p, for which --hierarchical-context-parallel-sizes has two sizes");
+    if (sizes[1] == 1) {
       layout().context_exchange = ContextExchange::all_to_all;
-    } else if (size_at(0) > 1) {
+    } else if (sizes[0] > 1) {
       layout().context_exchange = ContextExchange::all_to_all_ring;
-      layout().context_heads = size_at(0);
+      layout().context_heads = sizes[0];
     }
   }
 

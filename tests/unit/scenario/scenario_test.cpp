@@ -271,7 +271,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 52 more");
+        "pipeline_parallel and 54 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {
