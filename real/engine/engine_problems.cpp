@@ -88,6 +88,8 @@ void check_context(const sim::Layout& layout, const sim::Model& model,
     problems.push_back(refusal(Feature::context_form, sim::word(form)));
   if (layout.has_servers() || layout.trains_apart())
     problems.push_back(refusal(Feature::context_apart));
+  if (layout.context_exchange == sim::ContextExchange::all_to_all_ring)
+    problems.push_back(refusal(Feature::context_rings));
 }
 
 // The plan keeps the heads of a rank beside its log-sum-exps, where nothing else reads them.
@@ -117,6 +119,7 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
          runs.recomputes_head || runs.separate_products || runs.keeps_gate_inputs_in_fp8 ||
+         runs.ddp_buckets || runs.repeats_key_heads ||
          ((runs.copies_attention || runs.copies_flash_output) && layout.micro_batch > 1) ||
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
@@ -194,6 +197,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   refuse(layout.has_lengths(), Feature::lengths);
   refuse(layout.images > 0, Feature::vision);
   refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);
+  refuse(layout.loss_chunks > 1, Feature::loss_chunks);
   if (layout.sequence_length % layout.attended_length() != 0)
     problems.push_back(refusal(Feature::packed_rest, layout.packed_length, layout.sequence_length));
   const int chunks = 2 * layout.context_parallel;

@@ -78,6 +78,10 @@ constexpr std::array rows{
     none(context_form, "PyTorch's context_parallel", "framework.context",
          "framework.context is {}: the engine exchanges keys and values as Transformer Engine "
          "does; allowed: transformer_engine"),
+    none(context_rings, "Heads exchanged within rings of context ranks",
+         "context_exchange, context_heads",
+         "layout.context_exchange is all_to_all_ring, which the engine does not execute; allowed: "
+         "ring, all_gather, all_to_all"),
     none(context_apart, "Context parallelism with local steps or parameter servers",
          "context_parallel",
          "layout.context_parallel: workers that train apart hold whole sequences; allowed: 1"),
@@ -209,6 +213,8 @@ constexpr std::array rows{
          "layout.images: the engine runs no vision encoder; allowed: 0"),
     none(Feature::mlp_tiles, "MLPs in pieces of the tokens", "mlp_tiles",
          "layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1"),
+    none(Feature::loss_chunks, "The loss in chunks of the tokens", "loss_chunks",
+         "layout.loss_chunks: the engine runs the loss as a whole; allowed: 1"),
     SupportRow{compression, "Compressed gradients and parameters",
                "compression.gradients, compression.density, compression.rank, "
                "compression.quantized_weights, compression.secondary_shard, "

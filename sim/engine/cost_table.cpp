@@ -314,7 +314,7 @@ CollectiveChoice choice_for(const Collective& request, const SimulationOptions& 
 bool is_free(GroupRole group, const SimulationOptions& options) {
   if (!is_within_layers(group)) return options.free_data;
   if (group == GroupRole::tensor) return options.free_tensor;
-  return group == GroupRole::context ? options.free_context : options.free_expert;
+  return is_of_context(group) ? options.free_context : options.free_expert;
 }
 
 CommCost priced_collective(const Cluster& cluster, const GroupShape& shape,

@@ -35,6 +35,7 @@ Layout canonical(Layout layout, const Execution& runs, std::int64_t layers) {
   if (layout.tensor_parallel == 1) layout.overlap_tensor_products = false;
   if (layout.overlap_tensor_products) layout.overlap_tensor_wgrad = true;  // implied
   if (layout.context_parallel == 1) layout.context_exchange = defaults.context_exchange;
+  if (layout.context_exchange != ContextExchange::all_to_all_ring) layout.context_heads = 0;
   if (layout.recompute != Recompute::full) {
     layout.recompute_every = 1;
     layout.recompute_layers = 0;
@@ -108,7 +109,13 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   runs.copies_flash_output = false;
   if (runs.gradient_placeholders == Placeholders::all_kept)
     runs.gradient_placeholders = Placeholders::temporary;
-  if (layout.context_parallel == 1) runs.context = defaults.execution.context;
+  if (layout.optimizer != OptimizerKind::muon || layout.zero_stage != 1)
+    runs.deals_parameters = false;
+  if (layout.loss_chunks == 1) runs.loss_chunks = defaults.execution.loss_chunks;
+  if (layout.context_parallel == 1) {
+    runs.context = defaults.execution.context;
+    runs.repeats_key_heads = false;
+  }
   if (layout.pipeline_parallel == 1 || layout.overlap_pipeline) runs.waits_for_messages = false;
   if (!scenario.model.has_experts() || layout.pad_to_capacity) runs.waits_for_counts = false;
   if (layout.recompute != Recompute::full) runs.stops_recomputation = false;

@@ -162,6 +162,9 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   if (layout.mlp_tiles > 1)
     refusals.push_back(
         fmt::format("mlp_tiles {}: no key of the framework's files has it", layout.mlp_tiles));
+  if (layout.loss_chunks > 1)
+    refusals.push_back(
+        fmt::format("loss_chunks {}: no key of the framework's files has it", layout.loss_chunks));
   if (target == Target::deepspeed) return throw_refusals(scenario, target, refusals);
   if (target == Target::torchtitan) {
     if (layout.dtype_of_moment(1) != layout.moment_dtype)

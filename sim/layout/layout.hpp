@@ -161,11 +161,12 @@ constexpr auto words_of(ExpertAdapters) {
 // context_parallel (Execution::context) all of them at once, and the attention goes slice by slice.
 // all_to_all: within attention a rank has all tokens of its share of the heads (Jacobs et al. 2023,
 // "DeepSpeed Ulysses"; cp_comm_type a2a).
-enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all, all_to_all_ring };
 constexpr auto words_of(ContextExchange) {
   return std::array{Word{ContextExchange::ring, "ring"},
                     Word{ContextExchange::all_gather, "all_gather"},
-                    Word{ContextExchange::all_to_all, "all_to_all"}};
+                    Word{ContextExchange::all_to_all, "all_to_all"},
+                    Word{ContextExchange::all_to_all_ring, "all_to_all_ring"}};
 }
 
 // How tokens come to the ranks of their experts and back (Megatron-LM,
@@ -373,9 +374,17 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   }
   // selective: what runs again. Empty: the attention proper of unfused kernels.
   std::vector<RecomputeModule> recompute_modules;
-  int mlp_tiles = 1;  // pieces of the tokens in which the MLP of a layer runs
+  int mlp_tiles = 1;    // pieces of the tokens in which the MLP of a layer runs
+  int loss_chunks = 1;  // the same of the head and the loss
   AttentionKernel attention = AttentionKernel::flash;
   ContextExchange context_exchange = ContextExchange::ring;
+  int context_heads = 0;  // all_to_all_ring: neighbours among context ranks that exchange heads
+  // Context ranks that share the heads of a tensor rank within attention, and groups of these.
+  int head_ranks() const {
+    if (context_exchange == ContextExchange::all_to_all) return context_parallel;
+    return context_exchange == ContextExchange::all_to_all_ring ? std::max(1, context_heads) : 1;
+  }
+  int head_groups() const { return std::max(1, context_parallel / head_ranks()); }
 
   DType compute_dtype = DType::bf16;     // matrix products
   DType activation_dtype = DType::bf16;  // activations, weights in the forward pass, messages

@@ -196,9 +196,18 @@ Fields batch_and_sharding() {
                    "pieces of a sequence in which an MLP runs, each again before its backward "
                    "pass (ALST's tiled MLP)"),
        &Layout::mlp_tiles, nullptr, nullptr, false},
+      {integer_key(
+           "loss_chunks", {1, 65'536}, "chunks", "1",
+           "chunks of a GPU's tokens in which the head and the loss run, so that the logits "
+           "of one are there at a time"),
+       &Layout::loss_chunks, nullptr, nullptr, false},
       {word_key<ContextExchange>("context_exchange", "ring",
                                  "how context-parallel ranks exchange keys and values"),
        &Layout::context_exchange},
+      {integer_key("context_heads", {0, ranks.max}, "GPUs", "0",
+                   "all_to_all_ring: context-parallel GPUs that exchange heads, neighbours; keys "
+                   "and values go round rings of their groups"),
+       &Layout::context_heads, nullptr, nullptr, false},
       {word_key<AttentionKernel>("attention", "flash",
                                  "attention kernel; flash is the fastest of the device"),
        &Layout::attention},

@@ -148,6 +148,7 @@ std::string sentence(const Layout& l) {
   line.append(runs_modules_again(l), " ({})", joined(l.recompute_modules));
   line.append(l.recompute_layers > 0, " (first {} layers of a stage)", l.recompute_layers);
   line.add(l.mlp_tiles > 1, "MLPs in {} pieces", l.mlp_tiles);
+  line.add(l.loss_chunks > 1, "loss in {} chunks", l.loss_chunks);
   line.add(l.trains_adapters(), "{} of rank {} at {}",
            l.frozen_format == FrozenFormat::nf4 ? "QLoRA"
            : l.lora_magnitudes                  ? "DoRA"

@@ -311,6 +311,18 @@ constexpr auto words_of(EightBitAttention) {
                     Word{EightBitAttention::multi_head, "multi_head"}};
 }
 
+// How chunks of the tokens go back through the loss and the head (Layout::loss_chunks). at_once:
+// each behind its own forward pass; at_once_fp32: the same, and gradients of chunks are put
+// together and added up in fp32 (torchtitan); behind: when all have gone forward, for which each
+// keeps what the loss keeps (torchtune); again: the same, but they keep nothing and run again
+// (TRL).
+enum class LossChunks : std::uint8_t { at_once, at_once_fp32, behind, again };
+constexpr auto words_of(LossChunks) {
+  return std::array{Word{LossChunks::at_once, "at_once"},
+                    Word{LossChunks::at_once_fp32, "at_once_fp32"},
+                    Word{LossChunks::behind, "behind"}, Word{LossChunks::again, "again"}};
+}
+
 // Attention over context-parallel ranks. transformer_engine: kernels of its own. The others are
 // PyTorch's context_parallel (sim/plan/sharding/context_tapes.cpp). eager: operator by operator;
 // compiled: within a compiled layer, which fuses what stands between the kernels of attention and
@@ -403,12 +415,19 @@ struct Execution {
   bool stops_recomputation = false;
   bool copies_attention = false;     // output of several sequences: copied into another order
   bool copies_flash_output = false;  // the same of flash kernels alone, with nothing else copied
+  // Heads exchanged among more context ranks than there are key heads: these are repeated.
+  bool repeats_key_heads = false;
   bool copies_tokens = false;  // gathers and scatters of tokens work on a copy in another order
   ContextForm context = ContextForm::transformer_engine;
   ExpertForm experts = ExpertForm::megatron;
   int expert_rows = 1;  // the tokens of an expert are padded to a multiple of them
   Placeholders gradient_placeholders = Placeholders::none;
   GradientBuckets gradient_buckets = GradientBuckets::flat;
+  // Without ZeRO-2 and 3: buckets of PyTorch's DistributedDataParallel beside the gradients, which
+  // are copied there and back (gradient_as_bucket_view=False).
+  bool ddp_buckets = false;
+  // Muon's ZeRO-1: all parameters belong to replicas as wholes, those that Adam updates, too.
+  bool deals_parameters = false;
   BucketRule bucket_rule = BucketRule::pytorch;
   bool separate_products = false;  // of queries, keys, values; of a gate and what it gates
   // Adapters are fp32: what goes into them, and the gradient that comes out, is cast to fp32 and
@@ -449,6 +468,7 @@ struct Execution {
   bool waits_for_batches = false;
   // The head and the loss take tokens in chunks, whose logits alone are there at a time (Liger).
   bool chunks_logits = false;
+  LossChunks loss_chunks = LossChunks::at_once;
   int held_logits = 0;   // micro-batches whose logits are referenced during a backward pass
   int loss_metrics = 0;  // losses that are computed once more, for the log
   bool operator==(const Execution&) const = default;

@@ -33,6 +33,8 @@ constexpr int limit_of(const BlockLimits& limits, GroupRole group) {
     case GroupRole::tensor:
       return limits.tensor;
     case GroupRole::context:
+    case GroupRole::context_heads:
+    case GroupRole::context_ring:
       return limits.context;
     case GroupRole::expert:
     case GroupRole::expert_tensor:

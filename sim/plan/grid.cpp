@@ -57,6 +57,18 @@ std::vector<RankId> data_group(const Layout& layout, GroupRole role, const RankC
   return line(layout, replicas / inner, along(own % inner, inner));
 }
 
+// Ranks that exchange heads are neighbours (Megatron-LM, core/parallel_state.py,
+// create_hierarchical_groups: the first size is the innermost).
+std::vector<RankId> part_of_context(const Layout& layout, GroupRole role,
+                                    const RankCoordinates& of) {
+  const int inner = layout.head_ranks(), place = of.context % inner;
+  const bool heads = role == GroupRole::context_heads;
+  return line(layout, heads ? inner : layout.head_groups(), [&](int i) {
+    const int context = heads ? of.context - place + i : place + i * inner;
+    return RankCoordinates{of.tensor, of.data, of.pipeline, context};
+  });
+}
+
 // The ranks of a stage once more: expert-tensor ranks next to each other, then expert-parallel ones
 // (Megatron-LM, core/parallel_state.py, expert_decoder_rank_generator). Those of a shard group lie
 // next to each other, so it has whole copies of the experts, or a part of one.
@@ -143,14 +155,29 @@ void make_local_groups(const Layout& layout, GroupMaker& maker) {
               {0, replica / layout.context_parallel, 0, replica % layout.context_parallel});
 }
 
+bool exchanges_heads_round_rings(const Layout& layout) {
+  return layout.context_exchange == ContextExchange::all_to_all_ring;
+}
+
+void make_parts_of_context(const Layout& layout, RankCoordinates at, GroupMaker& maker) {
+  const int inner = layout.head_ranks();
+  for (at.context = 0; at.context < layout.context_parallel; at.context += inner)
+    maker.add(GroupRole::context_heads, at);
+  for (at.context = 0; at.context < inner; ++at.context)
+    maker.add(GroupRole::context_ring, at);
+}
+
 // Groups of ranks that differ in tensor or context alone.
 void make_layer_groups(const Layout& layout, GroupMaker& maker) {
   for (int pipeline = 0; pipeline < layout.pipeline_parallel; ++pipeline) {
     for (int data = 0; data < layout.data_parallel; ++data) {
       for (int context = 0; context < layout.context_parallel; ++context)
         maker.add(GroupRole::tensor, {0, data, pipeline, context});
-      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor)
+      for (int tensor = 0; tensor < layout.tensor_parallel; ++tensor) {
         maker.add(GroupRole::context, {tensor, data, pipeline, 0});
+        if (exchanges_heads_round_rings(layout))
+          make_parts_of_context(layout, {tensor, data, pipeline, 0}, maker);
+      }
     }
   }
 }
@@ -258,6 +285,9 @@ std::vector<RankId> group_members(const Layout& layout, GroupRole role, const Ra
       return line(layout, layout.context_parallel, [&](int i) {
         return RankCoordinates{of.tensor, of.data, of.pipeline, i};
       });
+    case GroupRole::context_heads:
+    case GroupRole::context_ring:
+      return part_of_context(layout, role, of);
     case GroupRole::data:
     case GroupRole::shard:
     case GroupRole::replicate:

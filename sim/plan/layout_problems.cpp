@@ -39,6 +39,7 @@ class Checker : private LayoutProblemList {
     check_compression(layout_, model_, *this);
     check_offload(layout_, model_, *this);
     check_recompute_modules(layout_, model_, *this);
+    check_loss(layout_, model_, *this);
     check_adapters(layout_, model_, *this);
     check_packing(layout_, model_, *this);
     check_vision(layout_, model_, *this);
@@ -150,6 +151,11 @@ class Checker : private LayoutProblemList {
 
   void context() {
     const int c = layout_.context_parallel;
+    if (layout_.context_heads > 0 && layout_.context_exchange != ContextExchange::all_to_all_ring)
+      problem("context_heads",
+              "context_heads is {}, but context_exchange is {}; allowed: 0, or context_exchange "
+              "all_to_all_ring",
+              layout_.context_heads, word(layout_.context_exchange));
     if (c == 1) return;
     if (model_.is_layer_list) {
       problem("context_parallel",
@@ -168,7 +174,9 @@ class Checker : private LayoutProblemList {
         return;
       }
     }
-    const bool by_heads = layout_.context_exchange == ContextExchange::all_to_all;
+    const bool both = layout_.context_exchange == ContextExchange::all_to_all_ring;
+    const bool by_heads = both || layout_.context_exchange == ContextExchange::all_to_all;
+    if (both) parts_of_context();
     if (by_heads) heads_of_context();
     const bool halves = model_.attention.causal || by_heads;
     const std::int64_t unit = std::int64_t{c} * (halves ? 2 : 1);
@@ -200,7 +208,8 @@ class Checker : private LayoutProblemList {
               layout_.context_parallel, model_.name);
     const std::int64_t window = model_.shape ? model_.shape->window : 0;
     if (!is_shorter(window, layout_.sequence_length)) return;
-    const bool whole = layout_.context_exchange != ContextExchange::ring &&
+    const bool whole = (layout_.context_exchange == ContextExchange::all_gather ||
+                        layout_.context_exchange == ContextExchange::all_to_all) &&
                        model_.execution.context == ContextForm::transformer_engine;
     if (whole) return;
     problem("context_parallel",
@@ -209,15 +218,31 @@ class Checker : private LayoutProblemList {
             layout_.context_parallel, model_.name, window, layout_.sequence_length);
   }
 
+  // Transformer Engine takes groups of one rank for all_to_all or ring alone (context_parallel.py,
+  // attn_forward_func_with_cp). Scans exchange heads among all context ranks.
+  void parts_of_context() {
+    const int c = layout_.context_parallel, inner = layout_.context_heads;
+    if (inner < 2 || inner >= c || c % inner != 0)
+      problem("context_heads",
+              "context_heads is {} with context_exchange all_to_all_ring and context_parallel {}; "
+              "allowed: a divisor between them, or context_exchange all_to_all or ring",
+              inner, c);
+    if (model_.is_hybrid())
+      problem("context_exchange",
+              "context_exchange is all_to_all_ring, but {} has layers of several kinds, for which "
+              "it is not modelled; allowed: ring, all_gather, all_to_all",
+              model_.name);
+  }
+
   // Transformer Engine, context_parallel.py, AttnFuncWithCPAndQKVOA2A: "The number of attention
   // heads needs to be divisible by CP size!", of queries and of keys, those of a tensor rank.
   void heads_of_context() {
-    const int c = layout_.context_parallel;
+    const int c = layout_.head_ranks();
     if (model_.execution.context != ContextForm::transformer_engine)
       problem("context_exchange",
-              "context_exchange is all_to_all, but PyTorch's context_parallel ({}) has none; "
+              "context_exchange is {}, but PyTorch's context_parallel ({}) has none; "
               "allowed: ring, all_gather",
-              word(model_.execution.context));
+              word(layout_.context_exchange), word(model_.execution.context));
     const int t = layout_.tensor_parallel;
     const std::int64_t heads = model_.attention.heads;
     std::int64_t keys = model_.attention.kv_heads;
@@ -228,11 +253,16 @@ class Checker : private LayoutProblemList {
     }
     if (heads % t != 0 || keys % t != 0) return;  // said already
     if (heads / t % c == 0 && keys / t % c == 0) return;
+    if (heads / t % c == 0 && c % (keys / t) == 0 && model_.execution.repeats_key_heads) return;
+    const std::string_view key = layout_.context_exchange == ContextExchange::all_to_all
+                                     ? "context_parallel"
+                                     : "context_heads";
     problem("context_exchange",
-            "context_exchange is all_to_all, but tensor_parallel x context_parallel = {} x {} does "
-            "not divide {} heads and {} key/value heads; allowed: context_parallel {}, or "
+            "context_exchange is {}, but tensor_parallel x {} = {} x {} does "
+            "not divide {} heads and {} key/value heads; allowed: {} {}, or "
             "context_exchange ring, all_gather",
-            t, c, heads, keys, divisors_of({heads / t, keys / t}));
+            word(layout_.context_exchange), key, t, c, heads, keys, key,
+            divisors_of({heads / t, keys / t}));
   }
 
   void pipeline() {
@@ -476,14 +506,6 @@ class Checker : private LayoutProblemList {
               word(layout_.optimizer), word(layout_.optimizer));
   }
 
-  void loss() {
-    if (model_.execution.chunks_logits && layout_.tensor_parallel > 1)
-      problem("tensor_parallel",
-              "tensor_parallel is {} with framework.loss chunked, which takes all classes of a "
-              "token; allowed: 1",
-              layout_.tensor_parallel);
-  }
-
   void formats() {
     const auto stored = [&](const char* key, DType dtype, bool wire) {
       if (is_quantized(dtype) || dtype == DType::tf32) {
@@ -496,7 +518,6 @@ class Checker : private LayoutProblemList {
     stored("reduce_dtype", layout_.reduce_dtype, true);
     eight_bit_parameters();
     optimizer();
-    loss();
   }
 
   void absurd_sizes() {

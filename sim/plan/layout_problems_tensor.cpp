@@ -75,7 +75,7 @@ class TensorChecker {
     else if (!model_.shape || model_.has_latent_attention())
       refuse("only those of plain attention can be shared");
     else if (layout_.cuts_products() || layout_.recompute == Recompute::operators ||
-             exchanges_heads(layout_))
+             (layout_.context_parallel > 1 && layout_.head_ranks() > 1))
       refuse(
           "sharing them is not modelled with overlap.tensor_products, recompute operators or "
           "context_exchange all_to_all");

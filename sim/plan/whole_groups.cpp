@@ -127,6 +127,8 @@ std::vector<GroupBlock> group_blocks(const Layout& layout) {
   add(GroupRole::tensor, tensor, 1);
   if (layout.expert_tensor_parallel > 0 || layout.expert_parallel > 1)
     add(GroupRole::expert_tensor, layout.expert_tensor(), 1);
+  if (layout.context_exchange == ContextExchange::all_to_all_ring)
+    add(GroupRole::context_heads, layout.head_ranks(), tensor);
   add(GroupRole::context, context, tensor);
   add(GroupRole::expert, layout.expert_parallel, layout.expert_tensor());
   const bool hybrid =

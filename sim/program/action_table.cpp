@@ -81,7 +81,7 @@ constexpr std::array rows{
     row(Action::spread_gradient, site, {input, output}, {}),
     row(Action::scatter_output_gradient, site, {input, output}, {}),
     row(Action::add_product_gradient, site, {input, input_gradient}, {}),
-    row(Action::add_weight_gradient, site, {input, weight_gradient}, {}),
+    row(Action::add_weight_gradient, site, {input, weight_gradient}, {workspace}),
     row(Action::send, none, {input}, {}),
     row(Action::receive, none, {output}, {}),
     row(Action::gather_received, none, {input, output}, {}),

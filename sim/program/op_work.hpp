@@ -118,6 +118,8 @@ enum class GroupRole : std::uint8_t {
   local,             // all ranks that train together between two meetings (Layout::local_steps)
   expert_shard,      // hybrid sharding: of expert_data, those that hold the shards of one copy
   expert_replicate,  // hybrid sharding: of expert_data, those that hold the same shard
+  context_heads,     // of context, those that exchange heads (ContextExchange::all_to_all_ring)
+  context_ring,      // of context, those with the same heads
 };
 constexpr auto words_of(GroupRole) {
   return std::array{Word{GroupRole::tensor, "tensor"},
@@ -133,12 +135,19 @@ constexpr auto words_of(GroupRole) {
                     Word{GroupRole::expert_data, "expert_data"},
                     Word{GroupRole::local, "local"},
                     Word{GroupRole::expert_shard, "expert_shard"},
-                    Word{GroupRole::expert_replicate, "expert_replicate"}};
+                    Word{GroupRole::expert_replicate, "expert_replicate"},
+                    Word{GroupRole::context_heads, "context_heads"},
+                    Word{GroupRole::context_ring, "context_ring"}};
 }
-inline constexpr int group_role_count = 14;
+inline constexpr int group_role_count = 16;
+// All context-parallel ranks, or some of them.
+constexpr bool is_of_context(GroupRole role) {
+  return role == GroupRole::context || role == GroupRole::context_heads ||
+         role == GroupRole::context_ring;
+}
 // Communication inside layers, of activations.
 constexpr bool is_within_layers(GroupRole role) {
-  return role == GroupRole::tensor || role == GroupRole::context || role == GroupRole::expert ||
+  return role == GroupRole::tensor || is_of_context(role) || role == GroupRole::expert ||
          role == GroupRole::expert_tensor;
 }
 

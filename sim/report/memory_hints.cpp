@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <functional>
 #include <optional>
 
@@ -21,6 +22,8 @@ struct Capabilities {
   bool tensor, pipeline, context;
   bool stages_1_and_2;  // of ZeRO; FSDP shards everything or nothing
   bool chunked_loss;    // Liger's kernel, with Hugging Face's trainers and NeMo Automodel
+  bool loss_chunks;     // torchtitan, ChunkedLossWrapper
+  bool tiles;           // DeepSpeed's TiledMLP, which axolotl sets for its trainers
   bool operators;       // recomputation by operators (torchtitan, activation_checkpoint.mode)
   bool activations, optimizer, parameters;  // on the host
 };
@@ -30,17 +33,20 @@ struct Capabilities {
 // DDP. torchtitan: config/job_config.py (enable_cpu_offload). DeepSpeed: runtime/config.py
 // (zero_optimization, activation_checkpointing.cpu_checkpointing).
 constexpr std::array capabilities{
-    Capabilities{FrameworkName::megatron, true, true, true, true, false, false, true, true, false},
-    Capabilities{FrameworkName::pytorch, true, false, true, false, true, false, true, false, true},
+    Capabilities{FrameworkName::megatron, true, true, true, true, false, false, false, false, true,
+                 true, false},
+    Capabilities{FrameworkName::pytorch, true, false, true, false, true, false, true, false, true,
+                 false, true},
     Capabilities{FrameworkName::transformers, false, false, false, false, true, false, true, false,
-                 false},
-    Capabilities{FrameworkName::scaling, true, true, false, true, false, false, false, false,
-                 false},
-    Capabilities{FrameworkName::torchtitan, true, true, true, false, false, true, false, false,
-                 true},
-    Capabilities{FrameworkName::deepspeed, false, true, false, true, true, false, true, true, true},
-    Capabilities{FrameworkName::megatron_deepspeed, true, true, false, true, false, false, true,
+                 true, false, false},
+    Capabilities{FrameworkName::scaling, true, true, false, true, false, false, false, false, false,
+                 false, false},
+    Capabilities{FrameworkName::torchtitan, true, true, true, false, false, true, false, true,
+                 false, false, true},
+    Capabilities{FrameworkName::deepspeed, false, true, false, true, true, false, true, false, true,
                  true, true},
+    Capabilities{FrameworkName::megatron_deepspeed, true, true, false, true, false, false, false,
+                 false, true, true, true},
 };
 static_assert(capabilities.size() == words_of(FrameworkName{}).size());
 
@@ -166,6 +172,8 @@ class Hints {
           {"layout.attention: flash", [](Layout& l) { l.attention = AttentionKernel::flash; }});
     if (has_.chunked_loss && !from.chunks_loss)
       changes.push_back({.text = "framework.loss: chunked", .chunks_loss = true});
+    if (has_.loss_chunks && base.loss_chunks == 1)
+      changes.push_back({"layout.loss_chunks: 8", [](Layout& l) { l.loss_chunks = 8; }});
     if (base.tensor_parallel > 1 && !base.sequence_parallel)
       changes.push_back(
           {"layout.sequence_parallel: true", [](Layout& l) { l.sequence_parallel = true; }});
@@ -193,7 +201,19 @@ class Hints {
       changes.push_back({"layout.micro_batch: 1", [](Layout& l) { l.micro_batch = 1; }});
   }
 
+  // As many pieces as make the tensors of one as wide as long, which is axolotl's default
+  // (monkeypatch/tiled_mlp/patch.py).
+  void add_tiles(const Layout& base, std::vector<Change>& changes) const {
+    const std::int64_t held = base.sequence_length / base.context_parallel;
+    if (!has_.tiles || base.mlp_tiles > 1 || model_.hidden == 0 || held < 2 * model_.hidden) return;
+    const auto tiles =
+        static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(held / model_.hidden)));
+    changes.push_back(
+        {fmt::format("layout.mlp_tiles: {}", tiles), [tiles](Layout& l) { l.mlp_tiles = tiles; }});
+  }
+
   void add_recomputation(const Layout& base, std::vector<Change>& changes) const {
+    add_tiles(base, changes);
     const bool none = base.recompute == Recompute::none;
     if (none && !is_flash(base.attention))
       changes.push_back(

@@ -25,7 +25,7 @@ std::vector<std::string> memory_kinds(FrameworkName framework, const Layout& lay
   add(layout.offloads(), "optimizer on the host");
   add(layout.offloads_parameters(), "parameters on the host");
   add(layout.offloads_activations(), "activations on the host");
-  add(model.execution.chunks_logits, "loss in chunks");
+  add(model.execution.chunks_logits || layout.loss_chunks > 1, "loss in chunks");
   return kinds;
 }
 

@@ -23,8 +23,9 @@ Bytes server_memory(const Plan& plan, const Cluster& cluster) {
 
 HostMemoryUse host_of_node(const Plan& plan, const Program& program, const Cluster& cluster) {
   HostMemoryUse host = host_memory_use(program, plan.layout);
-  host.memory = host.memory * cluster.gpus_per_node();
-  host.disk = host.disk * cluster.gpus_per_node();
+  const int ranks = std::min(cluster.gpus_per_node(), plan.layout.world_size());
+  host.memory = host.memory * ranks;
+  host.disk = host.disk * ranks;
   if (plan.layout.has_servers()) host.memory += server_memory(plan, cluster);
   return host;
 }

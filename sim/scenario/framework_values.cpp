@@ -31,6 +31,7 @@ void add_kernels(const Framework& framework, Values& out) {
   out.add("gate", word(framework.gate));
   out.add("softmax", word(framework.softmax));
   out.add("loss", word(framework.loss));
+  out.add("loss_chunks_backward", word(runs.loss_chunks));
   out.add("key_heads", word(framework.key_heads));
   out.add("optimizer", word(framework.optimizer));
   out.add("token_collectives", word(framework.token_collectives));

@@ -247,6 +247,7 @@ struct Bounds::Parts {
   // Over the shapes that the group may have: the least of each.
   LeastCollective within_layers(const LaneShapes& lane, const Collective& request) const {
     std::optional<LeastCollective> least;
+    if (lane_of(request.group) == lane.size()) return {};  // parts of the context group
     for (const GroupShape& shape : lane[lane_of(request.group)]) {
       const LeastCollective one = collective(shape, request);
       const LeastCollective other = least.value_or(one);

@@ -130,8 +130,7 @@ bool runs_pipeline(PresetName framework, const Layout& layout) {
     return false;
   if (!is_of_torchtitan(framework)) return true;
   if (layout.tensor_parallel > 1 && !layout.sequence_parallel) return false;
-  if (layout.context_parallel > 1 && layout.context_exchange == ContextExchange::all_to_all)
-    return false;
+  if (layout.context_parallel > 1 && layout.head_ranks() > 1) return false;
   const int split = layout.expert_tensor();
   return split == layout.tensor_parallel || (layout.expert_parallel > 1 && split == 1);
 }

@@ -48,7 +48,7 @@ struct Claims {
   Lanes compute, tensor, context, expert, data, transfer, wait;
   Lanes& of(GroupRole group) {
     if (group == GroupRole::tensor) return tensor;
-    if (group == GroupRole::context) return context;
+    if (is_of_context(group)) return context;
     return is_within_layers(group) ? expert : data;
   }
   TimePoint last_end;

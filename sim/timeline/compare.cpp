@@ -27,7 +27,7 @@ struct Sums {
   double tensor = 0, context = 0, expert = 0, data = 0, pipeline = 0, waiting = 0;
   double& of(GroupRole group) {
     if (group == GroupRole::tensor) return tensor;
-    if (group == GroupRole::context) return context;
+    if (is_of_context(group)) return context;
     return is_within_layers(group) ? expert : data;
   }
   std::array<double, stream_count> streams{};

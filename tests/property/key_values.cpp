@@ -34,6 +34,8 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& own_values()
        {"[core_attn]", "[mlp]", "[layernorm]", "[moe]", "[moe_act, layernorm]", "[shared_experts]",
         "[mla_up_proj]"}},
       {"layout.mlp_tiles", {"1", "2", "4", "8"}},
+      {"layout.loss_chunks", {"1", "2", "8"}},
+      {"layout.context_heads", {"0", "2"}},
       {"layout.bf16_modules", {"[qkv]", "[mlp_up]"}},
       {"layout.fp8_modules", {"[head]", "[qkv]"}},
       {"layout.moe.load", {"even", "[4, 3, 2, 2, 1, 1, 1, 2]"}},

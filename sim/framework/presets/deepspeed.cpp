@@ -25,6 +25,7 @@ void set_engine(Framework& framework) {
   framework.execution.gradient_buckets = GradientBuckets::sliced;
   framework.execution.bucket_rule = BucketRule::deepspeed;
   framework.execution.context = ContextForm::transformer_engine;  // Ulysses
+  framework.execution.repeats_key_heads = true;
 }
 
 std::vector<LayoutDefault> deepspeed_layout(AttentionKernel kernel, std::string_view why) {

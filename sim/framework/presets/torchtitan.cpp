@@ -60,7 +60,8 @@ Framework torchtitan_kernels() {
                          .expandable_segments = true,
                          .eager_ends = true,
                          .holds_units = true,
-                         .waits_for_counts = true};
+                         .waits_for_counts = true,
+                         .loss_chunks = LossChunks::at_once_fp32};
   return framework;
 }
 

@@ -3,6 +3,9 @@
 //   nanotron    huggingface/nanotron at 2411b022
 //   olmo_core   allenai/OLMo-core at fa6c5014
 //   torchtune   pytorch/torchtune at bd2a0fc7
+#include <cstdint>
+#include <numeric>
+
 #include "sim/framework/presets/tables.hpp"
 
 namespace sim::preset_tables {
@@ -59,6 +62,9 @@ Framework nanotron_kernels() {
   framework.rotary = RotaryForm::fused;
   framework.loss = LossForm::separate;
   framework.execution.adds_gradients = true;
+  framework.execution.all_reduces_gradients = true;
+  framework.execution.ddp_buckets = true;
+  framework.execution.copies_flash_output = true;
   framework.execution.caching_allocator = true;
   return framework;
 }
@@ -99,20 +105,43 @@ std::vector<LayoutDefault> olmo_core_layout() {
           messages_of_torch()};
 }
 
-// Eager modules under FSDP2, compile False; bf16 weights and states.
+// Eager modules under FSDP2, compile False; bf16 weights and states. A gradient is the one that
+// autograd has made, and is not there before (zero_grad(set_to_none=True)).
 Framework torchtune_kernels() {
   Framework framework = pytorch_kernels();
   framework.weight_gathers = KernelForm::eager;
   framework.optimizer = OptimizerForm::eager;
   framework.execution.separate_products = true;
+  framework.execution.adds_gradients = true;
   framework.execution.caching_allocator = true;
+  framework.execution.loss_chunks = LossChunks::behind;
   return framework;
+}
+
+// compile True: each layer and the loss (training/_compile.py, compile_model, compile_loss), but not
+// the head.
+Framework torchtune_compiled() {
+  Framework framework = torchtune_kernels();
+  framework.layer_norm = framework.rms_norm = NormForm::compiled;
+  framework.qkv = framework.gate = KernelForm::fused;
+  framework.rotary = RotaryForm::fused;
+  framework.loss = LossForm::keeps_logits;
+  return framework;
+}
+
+// LinearCrossEntropyLoss(num_output_chunks=8). Chunks of tensor_split may be uneven by a token: as
+// many even ones as there are.
+void take_loss_in_chunks(Layout& layout) {
+  const std::int64_t held = layout.sequence_length / layout.context_parallel;
+  if (layout.tensor_parallel == 1 && held > 0 && !layout.has_lengths())
+    layout.loss_chunks = static_cast<int>(std::gcd<std::int64_t>(held, 8));
 }
 
 std::vector<LayoutDefault> torchtune_layout() {
   return {shards_fully("fully_shard"),
           {"recompute", [](Layout& layout) { layout.recompute = Recompute::full; },
            "enable_activation_checkpointing True"},
+          {"loss_chunks", take_loss_in_chunks, "LinearCrossEntropyLoss, num_output_chunks 8"},
           attention(AttentionKernel::flash_2, "scaled_dot_product_attention"),
           {"reduce_dtype", [](Layout& layout) { layout.reduce_dtype = layout.activation_dtype; },
            "fully_shard without a MixedPrecisionPolicy"},
@@ -130,7 +159,8 @@ std::vector<Preset> trainers() {
       {PresetName::internevo, "", "InternEvo", internevo_kernels(), internevo_layout()},
       {PresetName::nanotron, "", "nanotron", nanotron_kernels(), nanotron_layout()},
       {PresetName::olmo_core, "", "OLMo-core", olmo_core_kernels(), olmo_core_layout()},
-      {PresetName::torchtune, "", "torchtune", torchtune_kernels(), torchtune_layout()}};
+      {PresetName::torchtune, "", "torchtune", torchtune_kernels(), torchtune_layout()},
+      {PresetName::torchtune, "compiled", "torchtune", torchtune_compiled(), torchtune_layout()}};
   for (Preset& preset : all)
     preset.measured = false;
   return all;

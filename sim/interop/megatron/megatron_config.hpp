@@ -98,7 +98,7 @@ struct MegatronConfig {
       virtual_stages, first_stage_layers, last_stage_layers;
   Flag account_for_embedding, account_for_loss, sequence_parallel, overlap_p2p, tp_comm_overlap,
       tp_pp_dp_mapping;
-  Text pipeline_layout, cp_comm_type;
+  Text pipeline_layout, cp_comm_type, hierarchical_context;
 
   // Data parallelism.
   Flag distributed_optimizer, overlap_grad_reduce, overlap_param_gather, megatron_fsdp, torch_fsdp2,
@@ -112,7 +112,7 @@ struct MegatronConfig {
   Text optimizer;
   Whole newton_schulz_steps;
   Text muon_tensor_mode;
-  Flag muon_syrk;
+  Flag muon_syrk, muon_parameter_layout;
   Text main_gradients, main_parameters, first_moment, second_moment;  // their formats
 
   // Batch, recomputation, precision.
@@ -305,6 +305,9 @@ void for_each_layout_setting(Config& c, Visit& visit) {
         c.pipeline_parallel);
   visit(Spelling{"--context-parallel-size", {"model.context_parallel_size"}}, c.context_parallel);
   visit(Spelling{"--cp-comm-type", {"model.cp_comm_type"}}, c.cp_comm_type);
+  visit(Spelling{"--hierarchical-context-parallel-sizes",
+                 {"model.hierarchical_context_parallel_sizes"}},
+        c.hierarchical_context);
   visit(Spelling{"--sequence-parallel", {"model.sequence_parallel"}}, c.sequence_parallel);
   visit(Spelling{"--num-layers-per-virtual-pipeline-stage", {}}, c.layers_per_virtual_stage);
   visit(Spelling{"--num-virtual-stages-per-pipeline-rank",
@@ -370,6 +373,7 @@ void for_each_optimizer_setting(Config& c, Visit& visit) {
   visit(Spelling{"--muon-num-ns-steps", {}}, c.newton_schulz_steps);
   visit(Spelling{"--muon-tp-mode", {}}, c.muon_tensor_mode);
   visit(Spelling{"--muon-use-syrk", {}}, c.muon_syrk);
+  visit(Spelling{"--no-use-layer-wise-param-layout", {}, false}, c.muon_parameter_layout);
   // Megatron-Bridge writes formats as objects.
   visit(Spelling{"--main-grads-dtype", {}}, c.main_gradients);
   visit(Spelling{"--main-params-dtype", {}}, c.main_parameters);

@@ -69,7 +69,7 @@ class Writer {
       note("framework", "router_fusion is read back with CUDA graphs alone");
     }
     left.execution.operation_fuser = left.execution.router_fusion = false;
-    left.execution.keeps_gate_inputs_in_fp8 = false;
+    left.execution.keeps_gate_inputs_in_fp8 = left.execution.deals_parameters = false;
     const Framework own = framework_of(FrameworkName::megatron);
     left.execution.scales_gradients = left.execution.checks_gradients = false;
     fusions(own, left);
@@ -257,6 +257,9 @@ class Writer {
     config_.pipeline_parallel = layout_.pipeline_parallel;
     config_.context_parallel = layout_.context_parallel;
     if (layout_.context_parallel > 1) config_.cp_comm_type = exchange();
+    if (layout_.context_parallel > 1 && layout_.context_heads > 0)
+      config_.hierarchical_context =
+          fmt::format("{} {}", layout_.context_heads, layout_.head_groups());
     config_.sequence_parallel = layout_.sequence_parallel;
     config_.micro_batch_size = layout_.micro_batch;
     config_.global_batch_size = layout_.global_batch;
@@ -284,6 +287,8 @@ class Writer {
         return "allgather";
       case ContextExchange::all_to_all:
         return "a2a";
+      case ContextExchange::all_to_all_ring:
+        return "a2a+p2p";
     }
     return "p2p";
   }
@@ -404,6 +409,7 @@ class Writer {
   // Whether matrices are sharded follows from the distributed optimizer.
   void optimizer_kind() {
     if (layout_.optimizer == OptimizerKind::muon) config_.optimizer = "muon";
+    if (scenario_.framework.execution.deals_parameters) config_.muon_parameter_layout = false;
   }
 
   // Without the flag, and with an optimizer on the host, states are fp32.

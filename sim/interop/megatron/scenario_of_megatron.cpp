@@ -73,14 +73,50 @@ class MegatronReader : private SettingProblems {
     sequence_parallel();
     if (config_.tp_pp_dp_mapping.value_or(false))
       std::swap(layout().placement[2], layout().placement[3]);
+    const std::vector<int> sizes = hierarchical_sizes();
     const std::string exchange = config_.cp_comm_type.value_or("p2p");
     if (exchange == "allgather" || exchange == "all_gather")
       layout().context_exchange = ContextExchange::all_gather;
     else if (exchange == "a2a")
       layout().context_exchange = ContextExchange::all_to_all;
+    else if (exchange == "a2a+p2p" && layout().context_parallel > 1)
+      hierarchical_context(sizes);
     else if (exchange != "p2p" && layout().context_parallel > 1)
-      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, allgather", exchange);
+      problem(config_.cp_comm_type, "is '{}'; modelled: p2p, a2a, a2a+p2p, allgather", exchange);
     return true;
+  }
+
+  // arguments.py: the product of the sizes is the context-parallel size. Empty: they are not given,
+  // or not so.
+  std::vector<int> hierarchical_sizes() {
+    std::vector<int> sizes;
+    if (!config_.hierarchical_context) return sizes;
+    std::int64_t product = 1;
+    for (const std::string& name : names_in(*config_.hierarchical_context)) {
+      int& size = sizes.emplace_back();
+      const char* const end = name.data() + name.size();
+      const bool whole = std::from_chars(name.data(), end, size).ptr == end;
+      product = whole && size >= 1 ? std::min(product * size, most_ranks + 1) : 0;
+    }
+    if (product == layout().context_parallel) return sizes;
+    problem(config_.hierarchical_context, "is '{}'; allowed: sizes with the product {}",
+            *config_.hierarchical_context, layout().context_parallel);
+    return {};
+  }
+
+  // The first size exchanges heads, the second goes round rings. Transformer Engine takes a size of
+  // one for the other alone.
+  void hierarchical_context(const std::vector<int>& sizes) {
+    if (sizes.empty() && config_.hierarchical_context) return;  // said already
+    if (sizes.size() != 2)
+      return problem(config_.cp_comm_type,
+                     "is a2a+p2p, for which --hierarchical-context-parallel-sizes has two sizes");
+    if (sizes[1] == 1) {
+      layout().context_exchange = ContextExchange::all_to_all;
+    } else if (sizes[0] > 1) {
+      layout().context_exchange = ContextExchange::all_to_all_ring;
+      layout().context_heads = sizes[0];
+    }
   }
 
   void sequence_parallel() {
@@ -411,6 +447,7 @@ class MegatronReader : private SettingProblems {
       problem(config_.newton_schulz_steps, "is {}; modelled: 5",
               config_.newton_schulz_steps.value_or(5));
     if (layout().tensor_parallel > 1) muon_over_tensor_ranks();
+    result_.framework.execution.deals_parameters = !config_.muon_parameter_layout.value_or(true);
     if (config_.muon_syrk.value_or(false))
       problem(config_.muon_syrk, "is not modelled: products are modelled as whole");
   }

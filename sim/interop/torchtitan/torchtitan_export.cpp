@@ -184,8 +184,9 @@ class TitanWriter {
       refuse("sequence_parallel false: torchtitan's tensor parallelism splits the sequence, too");
     experts();
     add("context_parallel_degree", layout_.context_parallel);
-    if (layout_.context_parallel > 1 && layout_.context_exchange == ContextExchange::all_to_all)
-      refuse("context_exchange all_to_all: torchtitan's context parallelism has ring, all_gather");
+    if (layout_.context_parallel > 1 && layout_.head_ranks() > 1)
+      refuse("context_exchange {}: torchtitan's context parallelism has ring, all_gather",
+             word(layout_.context_exchange));
     if (layout_.context_parallel > 1)
       add_text("context_parallel_rotate_method",
                layout_.context_exchange == ContextExchange::all_gather ? "allgather" : "alltoall");

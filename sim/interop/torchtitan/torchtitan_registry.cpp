@@ -172,6 +172,17 @@ Recompute registry_recompute(const ObjectReader& root) {
   return Recompute::none;
 }
 
+// components/loss.py, ChunkedLossWrapper.Config, whose num_chunks is 8.
+void take_loss_chunks(const ObjectReader& loss, Imported& result) {
+  const std::int64_t chunks = loss.has("num_chunks") ? loss.integer("num_chunks", {1, 65'536}) : 8;
+  if (result.layout.tensor_parallel > 1 || result.layout.pipeline_parallel > 1)
+    result.notes.push_back({"loss",
+                            "the loss in chunks of tokens, which holds fewer logits, is modelled "
+                            "in one with tensor or pipeline parallelism"});
+  else
+    result.layout.loss_chunks = static_cast<int>(chunks);
+}
+
 void judge_registry_keys(const ObjectReader& root, Imported& result) {
   for (const char* key : beside_steps)
     if (const auto value = root.find(key)) {
@@ -181,10 +192,7 @@ void judge_registry_keys(const ObjectReader& root, Imported& result) {
   if (const auto loss = root.find("loss"); loss && loss->is_object()) {
     const ObjectReader made = loss->object();
     made.ignore_unknown();
-    if (made.text_or("_target_", "").starts_with("ChunkedLoss"))
-      result.notes.push_back({"loss",
-                              "the loss in chunks of tokens, which holds fewer logits, is "
-                              "modelled in one"});
+    if (made.text_or("_target_", "").starts_with("ChunkedLoss")) take_loss_chunks(made, result);
   }
   if (const auto imports = root.find("override"); imports && imports->is_object()) {
     imports->object().ignore_unknown();

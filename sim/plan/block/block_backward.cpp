@@ -156,9 +156,7 @@ Value BlockBackward::backward_loss(Frame& frame, std::size_t i) {
     builder_.writes(scratch, Role::workspace);
     builder_.frees(scratch, Role::workspace);
   }
-  kept_.free_saved(saved);
-  tensors_.release(saved.target_logit, Role::target_logit);
-  tensors_.release(saved.exponential_sum, Role::exponential_sum);
+  kept_.free_loss(saved);
   builder_.writes(out.buffer, Role::input_gradient);
   return out;
 }

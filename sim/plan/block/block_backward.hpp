@@ -10,6 +10,7 @@ class BlockBackward : BlockPart {
  public:
   BlockBackward(BlockTools& tools, OperatorParts& parts, BlockForward& forward)
       : BlockPart{tools},
+        tools_{tools},
         parts_{parts},
         linears_{tools, parts},
         forward_{forward},
@@ -29,11 +30,13 @@ class BlockBackward : BlockPart {
  private:
   Value backward_beside_shared(Frame& frame, Value gradient);
   Value backward_pieces(Frame& frame, const Replay& replay, const Value& gradient);
+  Value backward_chunks(Frame& frame, const Replay& replay);
   void pass_branch(const Frame& frame, std::size_t i, const Value& gradient);
   Value backward_kernel(Frame& frame, std::size_t i, Value gradient);
   Value end_at_frozen_table(Frame& frame, std::size_t i, const Value& gradient);
   Value backward_loss(Frame& frame, std::size_t i);
 
+  BlockTools& tools_;
   OperatorParts& parts_;
   LinearBackward linears_;
   BlockForward& forward_;

@@ -21,6 +21,7 @@ class BlockForward : BlockPart {
   Value forward_or_replay(Frame& frame, std::size_t i, const Value& x);
   Value enter_replay(const Frame& frame, std::size_t i, const Value& x);
   Value forward_pieces(Frame& frame, const Replay& replay, const Value& x);
+  Value forward_kept_pieces(const Frame& frame, const Replay& replay, const Value& x);
   void keep_outputs(const Frame& frame);
   void free_kept_outputs(const Frame& frame, std::size_t i);
   Value enter_branch(const Frame& frame, std::size_t i, Value x);

@@ -39,6 +39,17 @@ class BlockPart : protected StagePart {
 
   // The frame of a piece of the micro-batch (pieces.cpp).
   Frame piece_of(const Frame& frame, const Replay& replay, int piece) const;
+  // What a piece keeps between the passes (PieceOrder::behind), behind what the block keeps.
+  static Saved* kept_of_piece(const Frame& frame, int piece) {
+    return frame.saved + frame.shape->ops.size() * static_cast<std::size_t>(1 + piece);
+  }
+  static OpRange range_of(const Replay& replay) {
+    return {replay.ops.front(), replay.ops.back() + std::size_t{1}};
+  }
+  // One of the pieces of a tensor, which has its holder in common with it.
+  static Value slice(const Value& whole, int pieces) {
+    return {whole.buffer, Bytes{whole.bytes.count() / pieces}, whole.ready};
+  }
 
   ParameterStore& store_;
   OpEmitter& emit_;

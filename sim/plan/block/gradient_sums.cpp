@@ -19,12 +19,23 @@ namespace sim::lowering {
 // gradient of a parameter and adds the later ones with a kernel of its own. Where they are
 // converted the first one is added too.
 bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) const {
+  if (sums_wide(frame)) return true;
   if (bucket.outside) return !is_first_microbatch(frame) || frame.piece > 0;
   if (sharing_.holds)
     return !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
   if (runs_.adds_gradients && frame.piece > 0) return true;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
   return frame.label.microbatch > 0 || sharing_.converts;
+}
+
+// Chunks of the loss behind each of which FSDP does not reduce (LossChunks::at_once_fp32):
+// gradients are cast to the format on the wire and added up there.
+bool GradientSums::sums_wide(const Frame& frame) const {
+  return frame.pieces > 1 && frame.replay != nullptr &&
+         frame.replay->order == PieceOrder::at_once &&
+         runs_.loss_chunks == LossChunks::at_once_fp32 && layout_.zero_stage == 3 &&
+         layout_.shard_ranks() > 1 &&
+         bytes_of(layout_.reduce_dtype) > bytes_of(layout_.gradient_dtype);
 }
 
 // The kernel added last adds to the gradients of these parameters, or writes them into a buffer,
@@ -92,8 +103,10 @@ void GradientSums::add_gradient(const Frame& frame, std::size_t i, const Place& 
 // to the sum (DeepSpeed, bf16_optimizer.py: clear_lp_grads, _update_hp_grad). The first that is
 // held is cast, and is the sum.
 void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
-  const int sum = bytes_of(sharing_.gradient_dtype), written = bytes_of(layout_.activation_dtype);
-  const bool begins = sharing_.holds && begins_sum(frame);
+  const bool wide = sums_wide(frame);
+  const int sum = bytes_of(wide ? layout_.reduce_dtype : sharing_.gradient_dtype),
+            written = bytes_of(layout_.activation_dtype);
+  const bool begins = wide ? frame.piece == 0 : sharing_.holds && begins_sum(frame);
   const bool outside = store_.buckets[apart.place.bucket].outside;
   const int each = outside             ? 3 * written
                    : sharing_.converts ? 5 * written + 4 * sum
@@ -103,8 +116,20 @@ void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
                 context_.memory_pass(apart.place.elements * each, OpKind::elementwise,
                                      sharing_.gradient_dtype, op.products),
                 builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
+  if (wide) hold_wide_sum(frame, apart.place);
   builder_.frees(apart.own, Role::input);
   builder_.writes(store_.buckets[apart.place.bucket].gradient, Role::weight_gradient);
+}
+
+// What the sum takes beyond the gradients of the bucket, in whose place it stands.
+void GradientSums::hold_wide_sum(const Frame& frame, const Place& place) {
+  if (frame.piece == 0) {
+    const int more = bytes_of(layout_.reduce_dtype) - bytes_of(layout_.gradient_dtype);
+    wide_sum_ = builder_.buffer(Bytes{place.elements * more}, BufferCategory::gradients);
+    builder_.writes(wide_sum_, Role::workspace);
+  } else if (frame.is_last_piece()) {
+    builder_.frees(wide_sum_, Role::workspace);
+  }
 }
 
 bool GradientSums::is_first_microbatch(const Frame& frame) const {

@@ -28,6 +28,8 @@ class GradientSums : StagePart {
 
  private:
   bool adds_gradients(const Frame& frame, const Bucket& bucket) const;
+  bool sums_wide(const Frame& frame) const;
+  void hold_wide_sum(const Frame& frame, const Place& place);
   void add_to_sum(const Frame& frame, const ApartGradient& apart);
   bool is_first_microbatch(const Frame& frame) const;
   bool begins_sum(const Frame& frame) const;
@@ -35,6 +37,7 @@ class GradientSums : StagePart {
   ParameterStore& store_;
   OpEmitter& emit_;
   std::vector<ApartGradient> held_gradients_;  // of the block under way
+  BufferId wide_sum_{none};
 };
 
 }  // namespace sim::lowering

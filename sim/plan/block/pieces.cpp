@@ -1,27 +1,20 @@
-// Operators that run in pieces of the tokens (Replay::pieces), as DeepSpeed's TiledMLP does
-// (sharding/kept_set.cpp has its sources). Forward, every piece keeps nothing, and their outputs
-// are put together. Backward, a piece runs again and then back, so that its tensors alone are
-// there; its input gradient is added to a slice of a tensor that was zeroed before.
+// Operators that run in pieces of the tokens (Replay::pieces).
+//
+// An MLP, as DeepSpeed's TiledMLP (sharding/kept_modules.cpp has its sources). Forward, every piece
+// keeps nothing, and their outputs are put together. Backward, a piece runs again and then back, so
+// that its tensors alone are there; its input gradient is added to a slice of a tensor that was
+// zeroed before.
+//
+// The head and the loss (Layout::loss_chunks): loss_chunks.cpp.
 #include "sim/plan/block/block_backward.hpp"
 
 namespace sim::lowering {
-namespace {
-
-OpRange range_of(const Replay& replay) {
-  return {replay.ops.front(), replay.ops.back() + std::size_t{1}};
-}
-
-// One of the pieces of a tensor, which has its holder in common with it.
-Value slice(const Value& whole, int pieces) {
-  return {whole.buffer, Bytes{whole.bytes.count() / pieces}, whole.ready};
-}
-
-}  // namespace
 
 Frame BlockPart::piece_of(const Frame& frame, const Replay& replay, int piece) const {
   Frame part = frame;
-  part.shape = &model_.blocks[frame.block->shape + model_.blocks_of_kind];
-  part.work = frame.work + model_.blocks_of_kind;
+  const std::uint32_t further = model_.blocks_before_piece(replay.pieces);
+  part.shape = &model_.blocks[frame.block->shape + further];
+  part.work = frame.work + further;
   part.replay = &replay;
   part.piece = piece;
   part.pieces = replay.pieces;
@@ -30,6 +23,11 @@ Frame BlockPart::piece_of(const Frame& frame, const Replay& replay, int piece) c
 
 Value BlockForward::forward_pieces(Frame& frame, const Replay& replay, const Value& x) {
   const auto [first, end] = range_of(replay);
+  if (replay.order == PieceOrder::at_once) {
+    frame.saved[first].replay_input = x;
+    return {};
+  }
+  if (replay.order == PieceOrder::behind) return forward_kept_pieces(frame, replay, x);
   if (frame.keep) {
     tensors_.retain(x.buffer);
     frame.saved[first].replay_input = {x.buffer, x.bytes};
@@ -43,8 +41,10 @@ Value BlockForward::forward_pieces(Frame& frame, const Replay& replay, const Val
     if (!part.is_last_piece()) tensors_.retain(x.buffer);
     scratch[first].replay_input = slice(x, replay.pieces);
     made.push_back(forward_ops(part, {}, {first, end}));
+    kept_.free_loss(scratch[end - 1]);
   }
   const ShardedOp& last = frame.shape->ops[end - 1];
+  if (last.op->kind == ModelOpKind::cross_entropy) return {};
   Value out = tensors_.allocate(last.output);
   const std::uint32_t copy = context_.memory_pass(2 * last.output.count() / replay.pieces,
                                                   OpKind::elementwise, layout_.activation_dtype);
@@ -58,10 +58,25 @@ Value BlockForward::forward_pieces(Frame& frame, const Replay& replay, const Val
   return out;
 }
 
+// Each piece keeps what its operators keep.
+Value BlockForward::forward_kept_pieces(const Frame& frame, const Replay& replay, const Value& x) {
+  const auto [first, end] = range_of(replay);
+  for (int piece = 0; piece < replay.pieces; ++piece) {
+    Frame part = piece_of(frame, replay, piece);
+    part.saved = kept_of_piece(frame, piece);
+    if (!part.is_last_piece()) tensors_.retain(x.buffer);
+    part.saved[first].replay_input = slice(x, replay.pieces);
+    forward_ops(part, {}, {first, end});
+  }
+  return {};
+}
+
 // Autograd adds to the zeroed slice: zeros are written, two tensors read and one written.
 Value BlockBackward::backward_pieces(Frame& frame, const Replay& replay, const Value& gradient) {
   const auto [first, end] = range_of(replay);
   const ShardedOp& op = frame.shape->ops[first];
+  if (frame.shape->ops[end - 1].op->kind == ModelOpKind::cross_entropy)
+    return backward_chunks(frame, replay);
   const Value x = std::exchange(frame.saved[first].replay_input, {});
   const Value past = std::exchange(branches_.gradient_past[first], {});
   const Value lent = std::exchange(branches_.lent_gradient[first], {});

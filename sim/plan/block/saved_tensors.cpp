@@ -64,6 +64,13 @@ Value SavedTensors::held_output(Frame& frame, std::size_t i, const Value& x) {
   return out;
 }
 
+void SavedTensors::free_loss(Saved& saved) {
+  if (saved.target_logit.value == none) return;
+  free_saved(saved);
+  tensors_.release(saved.target_logit, Role::target_logit);
+  tensors_.release(saved.exponential_sum, Role::exponential_sum);
+}
+
 void SavedTensors::free_saved(Saved& saved) {
   // Beside what was kept, a core that was computed again is scratch.
   const Role core = saved.extra.value == none ? Role::saved : Role::workspace;

@@ -20,6 +20,7 @@ class SavedTensors : StagePart {
   static bool input_comes_again(const Frame& frame, std::size_t i);
   Value held_output(Frame& frame, std::size_t i, const Value& x);
   void free_saved(Saved& saved);
+  void free_loss(Saved& saved);  // of a loss, if it has kept anything
 };
 
 }  // namespace sim::lowering

@@ -1,9 +1,17 @@
 #include "sim/plan/lowering/stage_blocks.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sim::lowering {
 namespace {
+
+int kept_pieces(const ShardedBlock& block) {
+  int most = 0;
+  for (const Replay& replay : block.kept.replays)
+    most = std::max(most, replay.kept_pieces());
+  return most;
+}
 
 class StageBlockMaker {
  public:
@@ -68,7 +76,7 @@ class StageBlockMaker {
     block.first_saved = chunk.saved;
     const auto count = static_cast<std::uint32_t>(model_.blocks[shape].ops.size());
     ops_ += count;
-    chunk.saved += count;
+    chunk.saved += count * static_cast<std::uint32_t>(1 + kept_pieces(model_.blocks[shape]));
     return block;
   }
 

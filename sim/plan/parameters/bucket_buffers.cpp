@@ -71,10 +71,15 @@ void ParameterLayout::allocate_parameters() {
     if (bucket.keep_secondary != none)
       bucket.weight_secondary = builder_.buffer(Bytes{bucket.weight_bytes / layout_.node_ranks},
                                                 BufferCategory::weights, true);
+    if (has_bucket_copies(context_))
+      builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
+                      BufferCategory::communication, true);
     if (sharing_.converts)  // the gradients that autograd adds to
       builder_.buffer(Bytes{bucket.padded * bytes_of(layout_.activation_dtype)},
                       BufferCategory::gradients, true);
   }
+  if (const std::int64_t more = dealt_surplus(context_))
+    builder_.buffer(Bytes{more}, BufferCategory::optimizer, true);
   allocate_bucket_copies();
 }
 

@@ -56,13 +56,17 @@ bool GradientReduction::reduce_unit(std::uint32_t index) {
 void GradientReduction::prepare_bucket(std::uint32_t index) {
   const bool scales = runs_.scales_gradients && layout_.synchronous_replicas() > 1;
   const int passes = (runs_.checks_gradients ? 1 : 0) + (scales ? 2 : 0);
-  if (passes == 0) return;
+  const int copies =
+      has_bucket_copies(context_) ? 4 : 0;  // there and back, a read and a write each
+  if (passes + copies == 0) return;
   const Bucket& bucket = store_.buckets[index];
-  const std::int64_t bytes = bucket.padded * bytes_of(sharing_.gradient_dtype);
-  builder_.add_kernel(
-      context_.memory_pass(bytes * passes, OpKind::elementwise, sharing_.gradient_dtype, passes),
-      Stream::compute, Pass::gradient_sync, reduction_label(index, "gradients.prepare"),
-      {Action::prepare_gradients, index});
+  const std::int64_t bytes = bucket.padded * (passes * bytes_of(sharing_.gradient_dtype) +
+                                              copies * bytes_of(layout_.activation_dtype));
+  builder_.add_kernel(context_.memory_pass(bytes, OpKind::elementwise, sharing_.gradient_dtype,
+                                           passes + copies / 2),
+                      Stream::compute, Pass::gradient_sync,
+                      reduction_label(index, "gradients.prepare"),
+                      {Action::prepare_gradients, index});
   builder_.writes(bucket.gradient, Role::output);
 }
 

@@ -50,6 +50,40 @@ std::int64_t muon_elements(const ShardedBlock& block, std::size_t i, const Shard
   return elements;
 }
 
+// Megatron-LM at d98e8a64, core/optimizer/layer_wise_optimizer.py, _shard_params_ping_pong
+// (--no-use-layer-wise-param-layout): in the order of their sizes, to the ranks there and back.
+std::int64_t dealt_surplus(const LoweringContext& context) {
+  const Layout& layout = context.layout;
+  const int ranks = context.sharing.zero == 1 ? context.sharing.shards : 1;
+  if (!context.runs.deals_parameters || layout.optimizer != OptimizerKind::muon || ranks == 1)
+    return 0;
+  struct Tensor {
+    std::int64_t elements = 0, bytes = 0;
+  };
+  std::vector<Tensor> tensors;
+  for (const StageBlock& block : context.blocks) {
+    const ShardedBlock& shape = context.model.blocks[block.shape];
+    for (std::size_t i = 0; i < shape.ops.size(); ++i) {
+      const ShardedOp& op = shape.ops[i];
+      if (op.parameters == 0 || op.op->experts > 0 || op.op->shares_with >= 0) continue;
+      const std::int64_t matrices = muon_elements(shape, i, context.model);
+      const std::int64_t moments = 2 * op.parameters - matrices;
+      tensors.push_back({op.parameters, layout.master_bytes() * op.parameters +
+                                            bytes_of(layout.moment_dtype) * moments});
+    }
+  }
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const Tensor& a, const Tensor& b) { return a.elements < b.elements; });
+  std::vector<std::int64_t> shares(static_cast<std::size_t>(ranks));
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::size_t at = i % (2 * shares.size());
+    shares[at < shares.size() ? at : 2 * shares.size() - 1 - at] += tensors[i].bytes;
+    all += tensors[i].bytes;
+  }
+  return std::max<std::int64_t>(0, *std::max_element(shares.begin(), shares.end()) - all / ranks);
+}
+
 std::vector<MuonMatrix> MuonStep::of_experts(bool experts) const {
   std::vector<MuonMatrix> all;
   for (const StageBlock& block : context_.blocks) {

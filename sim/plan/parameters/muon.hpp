@@ -34,6 +34,10 @@ std::vector<MuonMatrix> muon_matrices(const ShardedBlock& block, std::size_t i,
 // Elements of these matrices that a rank holds.
 std::int64_t muon_elements(const ShardedBlock& block, std::size_t i, const ShardedModel& model);
 
+// Execution::deals_parameters: bytes of states that the replica with the most has beyond an even
+// share (experts aside, of which a rank has few replicas).
+std::int64_t dealt_surplus(const LoweringContext& context);
+
 class MuonStep : StagePart {
  public:
   MuonStep(LoweringContext& context, const ParameterStore& store)

@@ -19,6 +19,12 @@ std::int64_t rest_of_muon(const Bucket& bucket) {
   return divide_up(bucket.elements - bucket.muon_elements, bucket.shards);
 }
 
+// torch/csrc/distributed/c10d/reducer.cpp, initialize_buckets, mark_variable_ready_dense and
+// finalize_bucket_dense.
+bool has_bucket_copies(const LoweringContext& context) {
+  return context.runs.ddp_buckets && context.sharing.zero < 2 && context.layout.replicas() > 1;
+}
+
 // ZeRO-1 and 2 may reduce all gradients on every rank, which then keeps its slice: Scaling
 // (core/optimizer/allreduce.py), DeepSpeed (runtime/bf16_optimizer.py; runtime/zero/
 // stage_1_and_2.py, average_tensor with use_multi_rank_bucket_allreduce).

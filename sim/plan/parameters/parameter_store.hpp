@@ -122,6 +122,8 @@ std::vector<std::reference_wrapper<const Bucket>> trained_buckets(const Paramete
 std::int64_t shard_of(const Bucket& bucket);
 // Elements of the shard that Adam updates beside Muon.
 std::int64_t rest_of_muon(const Bucket& bucket);
+// Whether buckets of gradients lie beside these (Execution::ddp_buckets).
+bool has_bucket_copies(const LoweringContext& context);
 // Whether its gradients are reduced to the rank that owns them; else every rank has all.
 bool scatters_gradients(const LoweringContext& context, const Bucket& bucket);
 

@@ -109,7 +109,7 @@ Kernel attention_kernel(const Region& region, const ModelOp& op, AttentionPart p
   kernel.batch = attended_sequences(region).count;
   const int divisor = region.tensor * block.shares;
   kernel.heads = shape.heads / divisor;
-  kernel.kv_heads = shape.kv_heads / divisor;
+  kernel.kv_heads = std::max<std::int64_t>(1, shape.kv_heads / divisor);
   const double scores = static_cast<double>(kernel.batch * kernel.heads) *
                         static_cast<double>(kernel.m) * static_cast<double>(kernel.n);
   // Two products forward, of the width of keys and of values; backward twice as many, and in a
@@ -200,8 +200,16 @@ ContextPasses compiled_passes(double width) {
 
 }  // namespace
 
+// DeepSpeed at edaa7221, runtime/sequence_parallel/ulysses_sp.py, UlyssesSPAttentionHF:
+// kv_replication_factor, so that each rank has a key head.
+std::int64_t exchanged_key_heads(const Region& region, const AttentionShape& shape) {
+  const std::int64_t ranks = region.layout->head_ranks();
+  return ranks == 1 ? shape.kv_heads : std::max(shape.kv_heads, ranks * region.tensor);
+}
+
 ContextAttention head_exchange(const Region& region, const ModelOp& op) {
   const AttentionShape shape = rank_attention(region, op);
+  const std::int64_t keys = exchanged_key_heads(region, shape);
   const auto heads = [&](std::int64_t count, std::int64_t width) {
     ContextAttention::Heads made;
     made.bytes = Bytes{count * width * region.tokens * region.element / region.tensor};
@@ -211,17 +219,25 @@ ContextAttention head_exchange(const Region& region, const ModelOp& op) {
     return made;
   };
   ContextAttention made;
-  made.parts = {heads(shape.heads, shape.head_dim), heads(shape.kv_heads, shape.head_dim),
-                heads(shape.kv_heads, shape.value_dim)};
+  made.parts = {heads(shape.heads, shape.head_dim), heads(keys, shape.head_dim),
+                heads(keys, shape.value_dim)};
+  // Repeated, or their gradients added up: the heads there are, and those that travel.
+  if (keys > shape.kv_heads)
+    for (std::size_t part : {1, 2}) {
+      ContextAttention::Heads& repeated = made.parts[part];
+      repeated.order.bytes +=
+          repeated.bytes + Bytes{repeated.bytes.count() * shape.kv_heads / keys};
+      ++repeated.order.launches;
+    }
   made.made = heads(shape.heads, shape.value_dim);
   return made;
 }
 
 ContextAttention context_attention(const Region& region, const ModelOp& op) {
   const AttentionShape shape = rank_attention(region, op);
-  const std::int64_t held = std::max<std::int64_t>(
-      1, attended_sequences(region).length / region.layout->context_parallel);
-  const ScoreBlock block{held, shape.causal ? held / 2 : held, false};
+  const std::int64_t held =
+      std::max<std::int64_t>(1, attended_sequences(region).length / region.layout->head_groups());
+  const ScoreBlock block{held, shape.causal ? held / 2 : held, false, region.layout->head_ranks()};
   ModelOp plain = op;  // a framework's passes around the attention are added once
   const ContextForm form = region.model->execution.context;
   const bool pytorch = form != ContextForm::transformer_engine;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "sim/base/rounding.hpp"
+#include "sim/plan/sharding/kept_set.hpp"
 
 namespace sim {
 namespace {
@@ -42,6 +44,36 @@ void chunk_logits(const Region& region, ShardedBlock& sharded) {
   chunk_head(region, tokens, chunks, head);
   loss->input = loss->whole_input = head.output;
   loss->forward->launches *= static_cast<int>(chunks);
+}
+
+std::vector<std::uint32_t> head_and_loss(const Block& block) {
+  const auto is_loss = [](const ModelOp& op) { return op.kind == ModelOpKind::cross_entropy; };
+  if (block.ops.empty() || !is_loss(block.ops.back()) ||
+      std::ranges::count_if(block.ops, is_loss) > 1)
+    return {};
+  const auto head = std::find_if(block.ops.rbegin(), block.ops.rend(),
+                                 [](const ModelOp& op) { return op.kind == ModelOpKind::linear; });
+  if (head == block.ops.rend()) return {};
+  std::vector<std::uint32_t> ops(static_cast<std::size_t>(head - block.ops.rbegin()) + 1);
+  std::iota(ops.begin(), ops.end(), static_cast<std::uint32_t>(block.ops.size() - ops.size()));
+  return ops;
+}
+
+void run_loss_in_chunks(const Block& block, const Model& model, const Layout& layout,
+                        KeptSet& kept) {
+  std::vector<std::uint32_t> ops = head_and_loss(block);
+  if (ops.empty()) return;
+  kept.replay_of.resize(block.ops.size(), KeptSet::none);
+  kept.input_from.resize(block.ops.size(), KeptSet::none);
+  for (const std::uint32_t op : ops)
+    kept.replay_of[op] = static_cast<int>(kept.replays.size());
+  const LossChunks form = model.execution.loss_chunks;
+  const PieceOrder order = form == LossChunks::again    ? PieceOrder::again
+                           : form == LossChunks::behind ? PieceOrder::behind
+                                                        : PieceOrder::at_once;
+  const std::uint32_t last = ops.back();
+  kept.replays.push_back(
+      {.ops = std::move(ops), .before = last, .pieces = layout.loss_chunks, .order = order});
 }
 
 }  // namespace sim

@@ -33,6 +33,10 @@
 // (before 2.8 the output behind it, which was then exchanged again beside its gradient); the linear
 // behind keeps its input besides. Scans go the same way (Megatron-LM,
 // core/ssm/mamba_context_parallel.py), each part of what they read by an exchange of its own.
+//
+// All-to-all and ring (Fang and Zhao 2024, "USP"; the same file, AttnFuncWithCPAndKVP2P with two
+// groups, cp_comm_type a2a+p2p): neighbours exchange heads, and a ring of their groups takes the
+// place of the one kernel of attention.
 #include <array>
 #include <span>
 
@@ -48,20 +52,27 @@ class ContextTapes {
         form_{region.model->execution.context},
         to_{to},
         context_{*to.context},
-        ranks_{layout_.context_parallel},
-        gathers_{layout_.context_exchange == ContextExchange::all_gather} {}
+        ranks_{layout_.head_groups()},
+        gathers_{layout_.context_exchange == ContextExchange::all_gather},
+        both_{layout_.context_exchange == ContextExchange::all_to_all_ring} {}
 
   OperatorTapes tapes() const {
     OperatorTapes made;
-    if (!context_.parts.empty()) {
+    if (both_) {
+      forward_both(made.forward);
+      backward_both(made.backward);
+    } else if (!context_.parts.empty()) {
       forward_heads(made.forward);
       backward_heads(made.backward);
     } else if (gathers_ && !by_slices()) {
       forward_gathered(made.forward);
       backward_gathered(made.backward);
     } else {
-      forward_slices(made.forward);
-      by_slices() ? backward_pytorch(made.backward) : backward_ring(made.backward);
+      made.forward.result = tape_value::output;
+      made.backward.result = tape_value::input_gradient;
+      forward_slices(made.forward, tape_value::input, tape_value::output);
+      by_slices() ? backward_pytorch(made.backward)
+                  : backward_ring(made.backward, tape_value::gradient, tape_value::input_gradient);
     }
     return made;
   }
@@ -71,7 +82,10 @@ class ContextTapes {
 
   TapeStep& exchange(Tape& tape, CollectiveKind kind, Bytes bytes, Action action,
                      std::string_view suffix, DType dtype) const {
-    TapeStep& step = tape.add(Collective{kind, GroupRole::context, dtype, bytes}, action, suffix);
+    const GroupRole group = !both_                               ? GroupRole::context
+                            : kind == CollectiveKind::all_to_all ? GroupRole::context_heads
+                                                                 : GroupRole::context_ring;
+    TapeStep& step = tape.add(Collective{kind, group, dtype, bytes}, action, suffix);
     step.launch = {.beside = true, .awaited = form_ == ContextForm::compiled};
     return step;
   }
@@ -119,15 +133,13 @@ class ContextTapes {
 
   // Round a ring a slice is sent on once the attention of two steps before is done, whose buffer
   // then takes the next: two are under way.
-  void forward_slices(Tape& tape) const {
-    tape.result = tape_value::output;
+  // `own`: queries, keys and values; `out`: what comes of them.
+  void forward_slices(Tape& tape, TapeValue own, TapeValue out) const {
     const TapeValue log_sum_exp = tape.tensor();
     const std::array<TapeValue, 2> slices{tape.tensor(), tape.tensor()};
     const std::array<TapeValue, 2> done{tape.tensor(), tape.tensor()};
     if (gathers_)
-      gather(tape)
-          .reads(tape_value::input, Role::input)
-          .makes(slices[0], Role::output, context_.slice * ranks_);
+      gather(tape).reads(own, Role::input).makes(slices[0], Role::output, context_.slice * ranks_);
     for (int step = 0; step < ranks_; ++step) {
       const bool last = step + 1 == ranks_;
       const TapeValue slice = slices[gathers_ || step % 2 == 1 ? 0 : 1];
@@ -136,47 +148,46 @@ class ContextTapes {
         TapeStep& sent = shift(tape, context_.slice, Action::shift_keys);
         sent.launch.behind_kernels = step == 0;
         if (step >= 2) sent.use(TapeAccess::after, Role::state, done[step % 2]);
-        sent.reads(step == 0 ? tape_value::input : slice, Role::input)
-            .makes(next, Role::output, context_.slice);
+        sent.reads(step == 0 ? own : slice, Role::input).makes(next, Role::output, context_.slice);
       }
       if (step == 0)
         tape.add(*to_.forward, Action::forward, "")
-            .reads(tape_value::input, Role::input)
+            .reads(own, Role::input)
             .makes(log_sum_exp, Role::saved, to_.attention_saved)
-            .makes(tape.result, Role::output, to_.output);
+            .makes(out, Role::output, to_.output);
       else
-        attend_slice(tape, step, slice, log_sum_exp);
+        attend_slice(tape, step, slice, log_sum_exp, own, out);
       tape.steps.back().use(TapeAccess::mark, Role::state, done[step % 2]);
     }
-    tape.steps.back().use(TapeAccess::keep_output, Role::output, tape.result);
+    tape.steps.back().use(TapeAccess::keep_output, Role::output, out);
   }
 
   // The backward pass begins with the slice that comes last; PyTorch's with the rank's own.
-  void attend_slice(Tape& tape, int step, TapeValue slice, TapeValue log_sum_exp) const {
+  void attend_slice(Tape& tape, int step, TapeValue slice, TapeValue log_sum_exp, TapeValue own,
+                    TapeValue out) const {
     const bool last = step + 1 == ranks_;
     const TapeValue part = tape.tensor();
     TapeStep& attend = tape.add(context_.attend, Action::attend, ".slice");
     if (last) {
-      attend.use(TapeAccess::keep_input, Role::input, tape_value::input)
+      attend.use(TapeAccess::keep_input, Role::input, own)
           .use(TapeAccess::keep_extra, Role::saved, log_sum_exp);
       if (!by_slices()) attend.use(TapeAccess::keep_keys, Role::keys, slice);
     }
     const bool all_gathered = gathers_ && !last;
-    attend.use(last ? TapeAccess::drop : TapeAccess::read, Role::input, tape_value::input)
+    attend.use(last ? TapeAccess::drop : TapeAccess::read, Role::input, own)
         .use(all_gathered ? TapeAccess::read : TapeAccess::drop, Role::keys, slice)
         .makes(part, Role::output, to_.output + to_.attention_saved);
     TapeStep& merge =
         tape.add(step == 1 ? context_.first_merge : context_.merge, Action::merge_outputs, ".merge")
             .drops(part, Role::input)
-            .writes(tape.result, Role::output)
+            .writes(out, Role::output)
             .writes(log_sum_exp, Role::saved);
     if (last) merge.drops(log_sum_exp, Role::saved);
   }
 
   // Step by step: the slice goes on, and with it the gradient that the step before has added to;
   // beside them the attention; then what it gives is added to the gradient that has come.
-  void backward_ring(Tape& tape) const {
-    tape.result = tape_value::input_gradient;
+  void backward_ring(Tape& tape, TapeValue gradient, TapeValue out) const {
     const std::array<TapeValue, 2> slices{tape.tensor(), tape.tensor()};
     const TapeValue keys_gradient = tape.tensor();
     for (int step = 0; step < ranks_; ++step) {
@@ -189,22 +200,22 @@ class ContextTapes {
       if (step > 0)
         sent.drops(keys_gradient, Role::keys_gradient)
             .makes(keys_gradient, Role::input_gradient, context_.slice);
-      const TapeValue part =
-          attend_backward(tape, last ? *to_.backward : context_.attend_backward,
-                          last ? "" : ".slice", {TapeAccess::drop, Role::keys, slice}, last);
-      merge_gradients(tape, part, keys_gradient, step == 0, last);
+      const TapeValue part = attend_backward(tape, last ? *to_.backward : context_.attend_backward,
+                                             last ? "" : ".slice",
+                                             {TapeAccess::drop, Role::keys, slice}, last, gradient);
+      merge_gradients(tape, {part, keys_gradient, out}, step == 0, last);
     }
   }
 
   TapeValue attend_backward(Tape& tape, const Kernel& kernel, std::string_view suffix,
-                            const TapeUse& slice, bool last) const {
+                            const TapeUse& slice, bool last, TapeValue gradient) const {
     const TapeValue part = tape.tensor();
     TapeStep& attend = tape.add(kernel, Action::attend_backward, suffix)
                            .use(slice.access, slice.role, slice.value);
     if (last)
-      attend.drops(tape_value::gradient, Role::gradient).use(TapeAccess::free_kept);
+      attend.drops(gradient, Role::gradient).use(TapeAccess::free_kept);
     else
-      read_kept(attend.reads(tape_value::gradient, Role::gradient));
+      read_kept(attend.reads(gradient, Role::gradient));
     attend.makes(part, Role::output, to_.input);
     return part;
   }
@@ -215,17 +226,19 @@ class ContextTapes {
         .use(TapeAccess::read_kept_output);
   }
 
-  void merge_gradients(Tape& tape, TapeValue part, TapeValue keys_gradient, bool first,
-                       bool last) const {
+  struct Gradients {
+    TapeValue part, keys, out;  // of a slice, added to those of keys and values, and to the result
+  };
+  void merge_gradients(Tape& tape, const Gradients& of, bool first, bool last) const {
     TapeStep& merge = tape.add(first ? context_.begin_gradients : context_.add_gradients,
                                Action::merge_gradients, ".merge")
-                          .drops(part, Role::input);
+                          .drops(of.part, Role::input);
     if (first)
-      merge.makes(tape.result, Role::input_gradient, to_.input)
-          .makes(keys_gradient, Role::keys_gradient, context_.gradient_slice);
+      merge.makes(of.out, Role::input_gradient, to_.input)
+          .makes(of.keys, Role::keys_gradient, context_.gradient_slice);
     else
-      merge.writes(tape.result, Role::input_gradient)
-          .use(last ? TapeAccess::drop : TapeAccess::write, Role::keys_gradient, keys_gradient);
+      merge.writes(of.out, Role::input_gradient)
+          .use(last ? TapeAccess::drop : TapeAccess::write, Role::keys_gradient, of.keys);
   }
 
   void backward_pytorch(Tape& tape) const {
@@ -245,11 +258,11 @@ class ContextTapes {
         own.makes(part, Role::input_gradient, to_.input);
       } else {
         const bool kept = gathers_ && !last;
-        part =
-            attend_backward(tape, context_.attend_backward, ".slice",
-                            {kept ? TapeAccess::read : TapeAccess::drop, Role::keys, slice}, last);
+        part = attend_backward(tape, context_.attend_backward, ".slice",
+                               {kept ? TapeAccess::read : TapeAccess::drop, Role::keys, slice},
+                               last, tape_value::gradient);
       }
-      merge_gradients(tape, part, sum, step == 0, false);
+      merge_gradients(tape, {part, sum, tape.result}, step == 0, false);
       send_gradients(tape, sum, last);
     }
   }
@@ -320,12 +333,28 @@ class ContextTapes {
     exchange_heads(tape, made, tape.result, context_.parts);
   }
 
+  void forward_both(Tape& tape) const {
+    const TapeValue heads = tape.tensor(), own = tape.tensor();
+    tape.result = tape_value::output;
+    exchange_heads(tape, tape_value::input, heads, context_.parts);
+    forward_slices(tape, heads, own);
+    exchange_heads(tape, own, tape.result, std::span{&context_.made, 1});
+  }
+
+  void backward_both(Tape& tape) const {
+    const TapeValue heads = tape.tensor(), made = tape.tensor();
+    tape.result = tape_value::input_gradient;
+    exchange_heads(tape, tape_value::gradient, heads, std::span{&context_.made, 1});
+    backward_ring(tape, heads, made);
+    exchange_heads(tape, made, tape.result, context_.parts);
+  }
+
   const Layout& layout_;
   ContextForm form_;
   const ShardedOp& to_;
   const ContextAttention& context_;
-  int ranks_;
-  bool gathers_;
+  int ranks_;  // round which slices go
+  bool gathers_, both_;
 };
 
 }  // namespace

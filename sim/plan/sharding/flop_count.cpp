@@ -95,10 +95,12 @@ double run_again(const Model& model, const Block& block, const Layout& layout, A
                  const CountedTokens& counted, bool recomputed = true) {
   const KeptSet kept = kept_set(block, model, layout, recomputed);
   double sum = 0;
-  for (const Replay& replay : kept.replays)
+  for (const Replay& replay : kept.replays) {
+    if (!replay.runs_again()) continue;
     for (const std::uint32_t op : replay.ops)
       sum += kept.share_again(op) *
              flops_of(model, block, block.ops[op], layout, count, counted).forward;
+  }
   return sum;
 }
 

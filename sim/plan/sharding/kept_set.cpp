@@ -120,6 +120,8 @@ KeptSet kept_set(const Block& block, const Model& model, const Layout& layout, b
   KeptSet kept;
   if (recomputes) kept = by_recomputation(block, model, layout);
   if (layout.mlp_tiles > 1 && is_layer(block, model)) run_mlp_in_pieces(block, layout, kept);
+  if (layout.loss_chunks > 1 && &block == &model.output)
+    run_loss_in_chunks(block, model, layout, kept);
   return kept;
 }
 

@@ -12,6 +12,10 @@
 
 namespace sim {
 
+// When the pieces of a Replay run. again: forward, and once more in front of their backward pass;
+// at_once: both ways in the backward pass; behind: forward, keeping what they keep as a whole.
+enum class PieceOrder : std::uint8_t { again, at_once, behind };
+
 // Replay is a part of a block's forward pass that runs again.
 struct Replay {
   std::vector<std::uint32_t> ops{};  // that run again, in order
@@ -25,12 +29,16 @@ struct Replay {
   // Slices of the tokens in which the operators run. Then they run again slice by slice, each in
   // front of its own backward pass (block/pieces.cpp).
   int pieces = 1;
+  PieceOrder order = PieceOrder::again;
   bool makes_core = false;  // not the output: what attention keeps beside its input
   // The last operator is a linear whose adapter ends in front of its second product, for which all
   // that is kept is there (Hugging Face PEFT, tuners/lora/layer.py, Linear.forward: the linear,
   // then its adapter).
   bool ends_in_adapter = false;
 
+  bool runs_again() const { return order == PieceOrder::again; }
+  // Pieces of which each keeps tensors of its own between the passes.
+  int kept_pieces() const { return order == PieceOrder::behind ? pieces : 0; }
   bool runs(std::size_t op) const { return std::binary_search(ops.begin(), ops.end(), op); }
 };
 
@@ -100,6 +108,9 @@ std::vector<KeptOutput> listed_outputs(const Block& layer, const Model& model, c
 KeptSet keep_modules_inputs(const Block& block, const Layout& layout);
 // The same file: Layout::mlp_tiles, beside what else runs again.
 void run_mlp_in_pieces(const Block& block, const Layout& layout, KeptSet& kept);
+// chunked_loss.cpp: Layout::loss_chunks, of the block with the head.
+void run_loss_in_chunks(const Block& block, const Model& model, const Layout& layout,
+                        KeptSet& kept);
 // Its operators; none: the block has none, or experts in its place.
 std::vector<std::uint32_t> mlp_of(const Block& block);
 

@@ -104,6 +104,8 @@ ContextAttention context_attention(const Region& region, const ModelOp& op);
 // (index_select); behind it, the same backwards. Tokens come first ("sbhd", as Megatron-LM has
 // them), so what else is called contiguous is so already. A read and a write each.
 ContextAttention head_exchange(const Region& region, const ModelOp& op);
+// Key heads that are exchanged, of all tensor ranks.
+std::int64_t exchanged_key_heads(const Region& region, const AttentionShape& shape);
 
 // context_tapes.cpp. REQUIRES: `to.context`, and kernels and bytes are what they stay.
 void shard_context(const Region& region, ShardedOp& to);

@@ -152,13 +152,17 @@ void shard_kinds(const Region& region, const std::vector<MicroBatchLoad>& batche
   }
 }
 
-// Blocks for a piece of a micro-batch (Layout::mlp_tiles), the last kind.
+// Blocks for a piece of a micro-batch (Layout::mlp_tiles, loss_chunks), the last kinds.
 void shard_pieces(const Region& region, ShardedModel& sharded) {
-  const std::int64_t tokens = region.row / region.layout->mlp_tiles;
-  ShardedModel more;
-  KindSharding{region_of(region, {tokens, static_cast<double>(tokens)}), more}.add_blocks();
-  sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
-  sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
+  for (const int pieces : {region.layout->mlp_tiles, region.layout->loss_chunks}) {
+    if (pieces == 1 || std::ranges::count(sharded.pieces, pieces) > 0) continue;
+    const std::int64_t tokens = region.row / pieces;
+    ShardedModel more;
+    KindSharding{region_of(region, {tokens, static_cast<double>(tokens)}), more}.add_blocks();
+    sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
+    sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
+    sharded.pieces.push_back(pieces);
+  }
 }
 
 }  // namespace
@@ -185,7 +189,7 @@ ShardedModel shard(const Model& given, const Layout& layout,
     KindSharding{region, sharded}.add_blocks();
   else
     shard_kinds(region, batches, sharded);
-  if (layout.mlp_tiles > 1) shard_pieces(region, sharded);
+  shard_pieces(region, sharded);
   sharded.first_layer.push_back(0);
   for (const int count : layers_of_chunks(layout, model.layers.size())) {
     sharded.first_layer.push_back(sharded.first_layer.back() + count);

@@ -234,17 +234,21 @@ void shard_attention(const Region& region, const ModelOp& op, ShardedOp& to) {
     return;
   }
   const bool heads = exchanges_heads(layout);
-  const bool all_keys = heads || attends_at_once(*region.model, layout);
   const std::int64_t length = attended_sequences(region).length;
-  const std::int64_t held = std::max<std::int64_t>(1, length / layout.context_parallel);
-  const ScoreBlock scores{.m = heads ? length : held,
-                          .n = all_keys ? length : held,
+  const std::int64_t held = std::max<std::int64_t>(1, length / layout.head_groups());
+  const ScoreBlock scores{.m = held,
+                          .n = attends_at_once(*region.model, layout) ? length : held,
                           .causal = region.model->attention.causal,
-                          .shares = heads ? layout.context_parallel : 1};
+                          .shares = layout.head_ranks()};
   to.forward = attention_kernel(region, op, AttentionPart::forward, scores);
   to.backward = attention_kernel(region, op, AttentionPart::backward, scores);
   if (layout.context_parallel > 1)
     to.context = heads ? head_exchange(region, op) : context_attention(region, op);
+  if (to.context && layout.context_exchange == ContextExchange::all_to_all_ring) {
+    ContextAttention exchanged = head_exchange(region, op);
+    to.context->parts = std::move(exchanged.parts);
+    to.context->made = exchanged.made;
+  }
   if (copies_attention_output(region)) {
     const Bytes copies = to.output * 4;  // to heads first and back to tokens first
     to.forward->bytes += copies;
@@ -392,8 +396,12 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
       to.saved = bytes_from(static_cast<double>(to.saved.count()) / region.element);
     if (copies_attention_output(region)) to.saved += to.output;
     const std::int64_t seen = op.piece > 0 ? std::min(op.piece, region.row) : region.row;
-    to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
-                                                                 seen, region.element) *
+    const AttentionShape shape = rank_attention(region, op);
+    const std::int64_t repeated = exchanged_key_heads(region, shape) - shape.kv_heads;
+    to.saved += Bytes{repeated * (shape.head_dim + shape.value_dim) * region.tokens *
+                      region.element / region.tensor};
+    to.attention_saved = bytes_from(attention_kernel_saved_bytes(shape, flash, seen,
+                                                                 region.element) *
                                     static_cast<double>(region.tokens) / region.tensor);
   }
 }

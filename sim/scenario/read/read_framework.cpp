@@ -61,6 +61,8 @@ Framework read_framework(const Layered& section, Framework framework) {
   framework.gate = section.word_or("gate", framework.gate);
   framework.softmax = section.word_or("softmax", framework.softmax);
   framework.loss = section.word_or("loss", framework.loss);
+  framework.execution.loss_chunks =
+      section.word_or("loss_chunks_backward", framework.execution.loss_chunks);
   framework.key_heads = section.word_or("key_heads", framework.key_heads);
   framework.optimizer = section.word_or("optimizer", framework.optimizer);
   framework.token_collectives = section.word_or("token_collectives", framework.token_collectives);

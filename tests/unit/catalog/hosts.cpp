@@ -242,7 +242,7 @@ std::vector<Host> hosts() {
                     dense + machine + layout + "  compute_dtype: fp8\n  bf16_layers: {first: 1}\n"),
       scenario_host("modules", dense + machine + layout +
                                    "  recompute: selective\n  recompute_modules: [mlp]\n"),
-      scenario_host("pieces", dense + machine + layout + "  mlp_tiles: 2\n"),
+      scenario_host("pieces", dense + machine + layout + "  mlp_tiles: 2\n  loss_chunks: 2\n"),
       scenario_host("experts", mixtral + machine + layout),
       scenario_host("dispatcher", mixtral + machine + layout + "  moe: {}\n  overlap: {}\n"),
       scenario_host("ends", dense + machine + layout + "  layers_per_chunk: {first: 6, last: 6}\n"),

@@ -132,8 +132,30 @@ TEST_CASE("Megatron-LM's ways to share a sequence", "[interop]") {
   CHECK(exchange("a2a") == ContextExchange::all_to_all);
   CHECK(exchange("allgather") == ContextExchange::all_gather);
   CHECK(exchange("all_gather") == ContextExchange::all_gather);
+  CHECK(flag_problems(flags("ring")) ==
+        std::vector<std::string>{"8:42: is 'ring'; modelled: p2p, a2a, a2a+p2p, allgather"});
+  const auto sizes = [&](const std::string& two) {
+    return from_flags(flags("a2a+p2p --hierarchical-context-parallel-sizes " + two)).layout;
+  };
+  CHECK(sizes("2 2").context_exchange == ContextExchange::all_to_all_ring);
+  CHECK(sizes("2 2").context_heads == 2);
+  CHECK(sizes("4 1").context_exchange == ContextExchange::all_to_all);
+  CHECK(sizes("1 4").context_exchange == ContextExchange::ring);
   CHECK(flag_problems(flags("a2a+p2p")) ==
-        std::vector<std::string>{"8:42: is 'a2a+p2p'; modelled: p2p, a2a, allgather"});
+        std::vector<std::string>{
+            "8:42: is a2a+p2p, for which --hierarchical-context-parallel-sizes has two sizes"});
+  CHECK(flag_problems(flags("a2a+p2p --hierarchical-context-parallel-sizes 2 4"))
+            .front()
+            .ends_with("is '2 4'; allowed: sizes with the product 4"));
+}
+
+TEST_CASE("with the legacy layout Muon's replicas have whole parameters", "[interop]") {
+  const auto deals = [](const std::string& more) {
+    return from_flags(megatron("--optimizer muon --use-distributed-optimizer" + more))
+        .framework.execution.deals_parameters;
+  };
+  CHECK_FALSE(deals(""));
+  CHECK(deals(" --no-use-layer-wise-param-layout"));
 }
 
 TEST_CASE("Megatron-LM's rules are kept", "[interop]") {

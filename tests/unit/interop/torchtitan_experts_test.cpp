@@ -168,7 +168,9 @@ TEST_CASE("torchtitan: configurations in Python", "[interop]") {
   CHECK(job.framework.loss == LossForm::keeps_logits);
   CHECK(job.framework.gate == KernelForm::eager);
   CHECK(notes(job, "model_spec.attn_backend"));
-  CHECK(notes(job, "loss"));
+  CHECK(job.layout.loss_chunks == 8);
+  CHECK(job.framework.execution.loss_chunks == LossChunks::at_once_fp32);
+  CHECK_FALSE(notes(job, "loss"));
 
   // Starts from the other one.
   const Imported float8 = from_registry(registry, "deepseek_v3_16b_float8");

@@ -135,6 +135,12 @@ const std::map<Feature, Change>& samples() {
          s.layout.context_parallel = 2;
          s.execution.context = sim::ContextForm::eager;
        }},
+      {context_rings,
+       [](Sample& s) {
+         s.layout.context_parallel = 4;
+         s.layout.context_exchange = sim::ContextExchange::all_to_all_ring;
+         s.layout.context_heads = 2;
+       }},
       {context_apart,
        [](Sample& s) {
          s.layout.context_parallel = s.layout.data_parallel = 2;
@@ -277,6 +283,7 @@ const std::map<Feature, Change>& samples() {
          s.shape.vision.patch = 4;
        }},
       {mlp_tiles, [](Sample& s) { s.layout.mlp_tiles = 2; }},
+      {loss_chunks, [](Sample& s) { s.layout.loss_chunks = 2; }},
       {compression,
        [](Sample& s) {
          s.layout.data_parallel = 2;

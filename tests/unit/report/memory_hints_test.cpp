@@ -54,6 +54,15 @@ TEST_CASE("where logits are most of the memory, a loss in chunks comes first", "
   CHECK(lines.front().ends_with(", fits"));
 }
 
+TEST_CASE("torchtitan's loss in chunks and tiled MLPs are named for long sequences", "[hints]") {
+  const std::string long_sequences =
+      "sequence_length: 131072, global_batch: 8, micro_batch: 1, zero_stage: 3, recompute: full";
+  CHECK(mentions(hints("name: torchtitan", long_sequences), "layout.loss_chunks: 8"));
+  // Of 131,072 tokens and 2,048 features.
+  CHECK(mentions(hints("name: deepspeed, loss: chunked", long_sequences), "layout.mlp_tiles: 64"));
+  CHECK_FALSE(mentions(hints("name: torchtitan", long_sequences), "layout.mlp_tiles"));
+}
+
 TEST_CASE("a model that gets its loss in chunks is as one that has it", "[hints]") {
   const std::string layout =
       "sequence_length: 4096, global_batch: 16, micro_batch: 2, zero_stage: 3, recompute: full";
