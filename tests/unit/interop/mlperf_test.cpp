@@ -228,3 +228,13 @@ TEST_CASE("scripts beside a script are read where it sources them", "[interop]")
   job.cluster = "dgx-h100";
   CHECK(import_job(JobKind::megatron, job).scenario.layout.tensor_parallel == 2);
 }
+
+TEST_CASE("a file without its model is GPT-3's where all that it sources is there", "[interop]") {
+  const std::string own = "export TENSOR_MODEL_PARALLEL=8\nexport MINIBS=8\n";
+  const Lines lines = variable_problems("source config_common.sh\n" + own);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] ==
+        "1:1: sets no MODEL_SIZE, and config_common.sh may: sourced on line 1 and not found beside "
+        "the file: what it sets is not known; put it there, or give --define MODEL_SIZE=VALUE and "
+        "what else it sets");
+}
