@@ -102,6 +102,20 @@ void check_shared_heads(const sim::Layout& layout, const sim::Model& model,
     problems.push_back(refusal(Feature::shared_heads_again, model.attention.kv_heads));
 }
 
+void check_adapters(const sim::Layout& layout, const sim::Model& model,
+                    std::vector<std::string>& problems) {
+  if (!layout.trains_adapters()) return;
+  if (layout.frozen_format != sim::FrozenFormat::as_trained || layout.lora_dropout > 0 ||
+      layout.lora_magnitudes || layout.trains_embedding || layout.trains_head ||
+      layout.expert_adapters != sim::ExpertAdapters::none)
+    problems.push_back(refusal(Feature::adapter_forms));
+  if (layout.tensor_parallel > 1 || layout.zero_stage > 2 || model.has_experts() ||
+      layout.compression != sim::GradientCompression::none || layout.uses_host() ||
+      layout.trains_apart() || layout.has_servers() ||
+      layout.optimizer != sim::OptimizerKind::adam || model.execution.operation_fuser)
+    problems.push_back(refusal(Feature::adapter_layouts));
+}
+
 bool computes_loss(const sim::Model& model) {
   return std::any_of(model.output.ops.begin(), model.output.ops.end(),
                      [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
@@ -190,7 +204,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
          Feature::gradient_passes);
   refuse(layout.cuts_products(), Feature::tensor_products);
   refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
-  refuse(layout.trains_adapters(), Feature::adapters);
+  check_adapters(layout, model, problems);
   refuse(layout.has_lengths(), Feature::lengths);
   refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);
   if (layout.sequence_length % layout.attended_length() != 0)

@@ -34,6 +34,26 @@ void fill_part(const BucketPieces& bucket, const std::vector<Parameter>& paramet
   });
 }
 
+// Weights that adapters leave as they are, behind each other.
+void write_frozen(const BoundProgram& bound, const std::vector<Parameter>& parameters,
+                  std::uint64_t seed, Backend& backend) {
+  std::int64_t first = bound.host_bytes + bound.arena_bytes;
+  for (const std::int64_t at : bound.frozen)
+    if (at >= 0) first = std::min(first, at);
+  std::vector<float> values;
+  for (const Piece& piece : frozen_pieces_of(bound, parameters)) {
+    values.resize(static_cast<std::size_t>(piece.elements()));
+    for_each_run(piece, parameters[piece.parameter], 0, piece.elements(),
+                 [&](std::int64_t at, std::int64_t element, std::int64_t count) {
+                   initial_values(parameters[piece.parameter], seed, element,
+                                  std::span{values}.subspan(static_cast<std::size_t>(at),
+                                                            static_cast<std::size_t>(count)));
+                 });
+    backend.write(first + piece.first * static_cast<std::int64_t>(sizeof(float)),
+                  std::as_bytes(std::span{values}));
+  }
+}
+
 }  // namespace
 
 void initial_values(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
@@ -58,6 +78,7 @@ void write_initial_state(const BoundProgram& bound, const std::vector<Parameter>
     });
   };
   write_weights(bound, backend, fill, threads);
+  if (!bound.frozen.empty()) write_frozen(bound, parameters, seed, backend);
 }
 
 }  // namespace real

@@ -187,10 +187,22 @@ constexpr std::array rows{
          "layout.optimizer: the engine does not make matrices orthogonal"),
     none(Feature::master_format, "Masters in other formats", "master_format",
          "layout.master_format: the engine keeps masters in fp32; allowed: fp32"),
-    none(adapters, "Low-rank adapters",
-         "lora.rank, lora.modules, lora.base, lora.outliers, lora.orders, lora.dropout, "
-         "lora.magnitudes, lora.embedding, lora.head, lora.experts",
-         "layout.lora.rank: the engine trains all parameters; allowed: 0"),
+    SupportRow{adapters, "Low-rank adapters of linears", "lora.rank, lora.modules",
+               runs("property/adapters_training_test.cpp"),
+               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
+                       "trains adapters")},
+    none(adapter_forms, "Other adapters, quantised frozen weights",
+         "lora.base, lora.outliers, lora.orders, lora.dropout, lora.magnitudes, lora.embedding, "
+         "lora.head, lora.experts",
+         "layout.lora: the engine trains A and B beside frozen linears; of layout.lora allowed: "
+         "rank "
+         "and modules"),
+    none(adapter_layouts,
+         "Adapters with other splits, experts, compression, offloading, local steps",
+         "lora.rank, tensor_parallel, zero_stage",
+         "layout.lora.rank: the engine trains adapters with tensor_parallel 1, zero_stage 0 to 2 "
+         "and "
+         "AdamW, without experts, compression, offload, local steps and servers"),
     none(lengths, "Sequences of unequal lengths",
          "packing.lengths, packing.mean, packing.sigma, packing.method, packing.multiple, "
          "packing.seed",

@@ -73,6 +73,8 @@ enum class Feature : std::uint8_t {
   muon,
   master_format,
   adapters,
+  adapter_forms,
+  adapter_layouts,
   lengths,
   packed_length,
   packed_rest,

@@ -101,6 +101,11 @@ class KernelLaunches {
   Launch drop(const BoundOp& op, sim::Role input, sim::Role residual, sim::Role output);
   kernels::Dropout dropout_of(const BoundOp& op) const;
   kernels::ScoreRules score_rules(const BoundOp& op) const;
+  // launch_adapters.cpp
+  Launch adapter(const BoundOp& op);
+  Launch adapter_backward(const BoundOp& op);
+  Launch adapter_input(const BoundOp& op);
+  Launch adapter_product(const BoundOp& op, GemmPass pass, sim::Role from, sim::Role to);
   // launch_context.cpp
   bool attends_over_ranks() const;
   Launch context_op(const BoundOp& op);

@@ -73,6 +73,8 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
     case Action::order_for_exchange:
     case Action::order_behind_exchange:
       return context_op(op);
+    case Action::adapt:
+      return adapter(op);
     case Action::join_output:
     case Action::spread_gradient:
       return shared_heads(op);
@@ -226,6 +228,10 @@ Launch KernelLaunches::norm_forward(const BoundOp& op) {
 }
 
 Launch KernelLaunches::norm_backward(const BoundOp& op) {
+  const bool makes =
+      op.operand(Role::input_gradient).exists() || op.operand(Role::weight_gradient).exists();
+  // Frozen, in front of the first adapter: nobody reads a gradient.
+  if (!makes && !shapes_.is_head_norm(op)) return [](StreamHandle) {};
   const kernels::Workspace space = workspace(op);
   if (shapes_.is_head_norm(op)) {
     const kernels::HeadNormBackward operands{

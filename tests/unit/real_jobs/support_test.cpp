@@ -253,6 +253,17 @@ const std::map<Feature, Change>& samples() {
       {muon, [](Sample& s) { s.layout.optimizer = sim::OptimizerKind::muon; }},
       {master_format, [](Sample& s) { s.layout.master_format = sim::MasterFormat::fp16; }},
       {adapters, [](Sample& s) { s.layout.lora_rank = 4; }},
+      {adapter_forms,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.lora_dropout = 0.1;
+       }},
+      {adapter_layouts,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.data_parallel = 2;
+         s.layout.zero_stage = 3;
+       }},
       {lengths,
        [](Sample& s) {
          s.layout.packing_lengths.name = "lognormal";
