@@ -115,6 +115,7 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
                                        const Algorithms& algorithms) {
   Problems problems;
   check_formats(plan.layout, problems);
+  if (model.has_latent_attention()) problems.refuse(Feature::latent_attention, model.name);
   if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
     problems.refuse(Feature::shared_key_heads, model.attention.kv_heads);
   check_block(model.input, model, plan.layout, problems);

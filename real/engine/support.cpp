@@ -41,8 +41,17 @@ constexpr std::array rows{
     none(layer_forms, "Windows, partial rotary positions, norms of all queries or behind branches",
          "model: window, rotary_share, qk_norm, norm_placement",
          "{}: the engine does not execute {}"),
-    none(Feature::latent_attention, "Latent attention", "model: latent_attention",
-         "{}: the engine does not execute latent attention"),
+    SupportRow{Feature::latent_attention, "Latent attention", "model: latent_attention",
+               runs("property/latent_training_test.cpp"),
+               refused("{}: the CUDA backend does not execute latent attention; the host backend "
+                       "does")},
+    none(latent_layouts, "Latent attention split, or with a backward pass in parts",
+         "tensor_parallel, context_parallel, schedule, overlap.delay_wgrad, "
+         "overlap.expert_exchange, recompute_modules",
+         "{}: the engine executes latent attention with tensor_parallel 1, context_parallel 1, "
+         "backward passes as a whole and nothing offloaded; not with a schedule of zero bubbles, "
+         "overlap.delay_wgrad, overlap.expert_exchange, recompute operators, mla_up_proj or "
+         "layernorm"),
     none(hybrid, "Hybrid models", "model: layer_pattern, layer_kinds",
          "{}: the engine does not execute layers that differ in what they are made of "
          "(layer_pattern, layer_kinds)"),

@@ -28,6 +28,7 @@ enum class Feature : std::uint8_t {
   operators,
   layer_forms,
   latent_attention,
+  latent_layouts,
   hybrid,
   layer_list,
   no_loss,

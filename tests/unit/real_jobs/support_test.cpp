@@ -96,6 +96,12 @@ const std::map<Feature, Change>& samples() {
          s.shape.positions = sim::Positions::rotary;
          s.shape.latent = {.key_value_rank = 8, .plain_dim = 8, .rotary_dim = 8, .value_dim = 16};
        }},
+      {latent_layouts,
+       [](Sample& s) {
+         s.shape.positions = sim::Positions::rotary;
+         s.shape.latent = {.key_value_rank = 8, .plain_dim = 8, .rotary_dim = 8, .value_dim = 16};
+         s.layout.tensor_parallel = 2;
+       }},
       {hybrid, [](Sample& s) { s.shape.hybrid.layers.assign(4, {.width = 32}); }},
       {no_loss, [](Sample& s) { s.shape.head = sim::Head::none; }},
       {data_parallel, [](Sample& s) { s.layout.data_parallel = 2; }},
