@@ -120,7 +120,7 @@ void check_latent(const sim::Layout& layout, const sim::Model& model,
 void check_adapters(const sim::Layout& layout, const sim::Model& model,
                     std::vector<std::string>& problems) {
   if (!layout.trains_adapters()) return;
-  if (layout.frozen_format != sim::FrozenFormat::as_trained || layout.lora_dropout > 0 ||
+  if (layout.frozen_format == sim::FrozenFormat::int8 || layout.lora_dropout > 0 ||
       layout.lora_magnitudes || layout.trains_embedding || layout.trains_head ||
       layout.expert_adapters != sim::ExpertAdapters::none)
     problems.push_back(refusal(Feature::adapter_forms));

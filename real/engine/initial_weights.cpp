@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "real/engine/kernels/nf4.hpp"
 #include "real/engine/kernels/normal_values.hpp"
 #include "real/engine/rank_state.hpp"
 
@@ -49,6 +50,11 @@ void write_frozen(const BoundProgram& bound, const std::vector<Parameter>& param
                                   std::span{values}.subspan(static_cast<std::size_t>(at),
                                                             static_cast<std::size_t>(count)));
                  });
+    // Matrices of layers, each of which one rank holds whole.
+    const Parameter& parameter = parameters[piece.parameter];
+    if (bound.plan->layout.frozen_format == sim::FrozenFormat::nf4 && parameter.columns > 1 &&
+        parameter.name.starts_with("layers."))
+      round_to_nf4(values);
     backend.write(first + piece.first * static_cast<std::int64_t>(sizeof(float)),
                   std::as_bytes(std::span{values}));
   }

@@ -200,12 +200,15 @@ constexpr std::array rows{
                runs("property/adapters_training_test.cpp"),
                refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
                        "trains adapters")},
-    none(adapter_forms, "Other adapters, quantised frozen weights",
+    SupportRow{frozen_nf4, "QLoRA: frozen weights with the values of NF4", "lora.base",
+               runs("property/adapters_training_test.cpp"),
+               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
+                       "trains adapters")},
+    none(adapter_forms, "Other adapters, frozen weights in 8 bits",
          "lora.base, lora.outliers, lora.orders, lora.dropout, lora.magnitudes, lora.embedding, "
          "lora.head, lora.experts",
          "layout.lora: the engine trains A and B beside frozen linears; of layout.lora allowed: "
-         "rank "
-         "and modules"),
+         "rank, modules, and base as_trained or nf4"),
     none(adapter_layouts,
          "Adapters with other splits, experts, compression, offloading, local steps",
          "lora.rank, tensor_parallel, zero_stage",
@@ -301,7 +304,7 @@ constexpr std::array actions{
     STEPCAST_ACTION(input_gradient, transformer),
     STEPCAST_ACTION(weight_gradient, transformer),
     STEPCAST_ACTION(bias_gradient, transformer),
-    STEPCAST_ACTION(encode, eight_bit),
+    STEPCAST_ACTION(encode, frozen_nf4),
     STEPCAST_ACTION(loss_maximum, transformer),
     STEPCAST_ACTION(loss_exponentials, transformer),
     STEPCAST_ACTION(gather_input, tensor_parallel),

@@ -74,6 +74,7 @@ enum class Feature : std::uint8_t {
   muon,
   master_format,
   adapters,
+  frozen_nf4,
   adapter_forms,
   adapter_layouts,
   lengths,

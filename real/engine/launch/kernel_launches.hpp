@@ -106,6 +106,11 @@ class KernelLaunches {
   // launch_adapters.cpp
   Launch adapter(const BoundOp& op);
   Launch adapter_backward(const BoundOp& op);
+  Launch dequantize(const BoundOp& op);
+  std::byte* matrix_of(const BoundOp& op) const {
+    return op.operand(sim::Role::encoded_weight).exists() ? at(op, sim::Role::encoded_weight)
+                                                          : at(op, sim::Role::weight);
+  }
   Launch adapter_input(const BoundOp& op);
   Launch adapter_product(const BoundOp& op, GemmPass pass, sim::Role from, sim::Role to);
   // launch_latent.cpp

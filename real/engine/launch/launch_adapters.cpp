@@ -25,6 +25,15 @@ Launch KernelLaunches::adapter(const BoundOp& op) {
   }
 }
 
+// Frozen weights in 4 bits are turned into the format of products for each use. What lies here are
+// the values of the 4 bits.
+Launch KernelLaunches::dequantize(const BoundOp& op) {
+  const Operand& to = op.operand(Role::encoded_weight);
+  SIM_CHECK(shapes_.layout().frozen_format == sim::FrozenFormat::nf4, op.model_op->name);
+  SIM_CHECK(to.bytes <= op.operand(Role::weight).bytes, op.model_op->name, to.bytes);
+  return as_launch(kernels_.copy, at(to), at(op, Role::weight), to.bytes);
+}
+
 // What comes of the first factor is kept for the gradient of the second.
 Launch KernelLaunches::adapter_input(const BoundOp& op) {
   Launch made = adapter_product(op, GemmPass::forward, Role::input, Role::output);

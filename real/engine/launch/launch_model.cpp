@@ -75,6 +75,8 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
       return context_op(op);
     case Action::adapt:
       return adapter(op);
+    case Action::encode:
+      return dequantize(op);
     case Action::join_output:
     case Action::spread_gradient:
       return shared_heads(op);
@@ -184,7 +186,7 @@ Launch KernelLaunches::product(const BoundOp& op, const GemmShape& shape,
 Launch KernelLaunches::linear_forward(const BoundOp& op) {
   GemmShape shape = shapes_.gemm(op);
   GemmOperands operands{
-      .first = at(op, Role::input), .second = at(op, Role::weight), .result = at(op, Role::output)};
+      .first = at(op, Role::input), .second = matrix_of(op), .result = at(op, Role::output)};
   if (op.model_op->once_per_sequence) operands.first = at(op, Role::saved);
   shape.bias = shape.bias && op.kernel->batch == 1;  // experts have none
   if (shape.bias)
@@ -198,7 +200,7 @@ Launch KernelLaunches::linear_gradient(const BoundOp& op) {
   const GemmShape shape = shapes_.gemm(op);
   GemmOperands operands{.first = gradient_of(op)};
   if (shape.pass == GemmPass::input_gradient) {
-    operands.second = at(op, Role::weight);
+    operands.second = matrix_of(op);
     operands.result = at(op, Role::input_gradient);
   } else {
     operands.second = at(op, kept_input_of(op));

@@ -259,6 +259,11 @@ const std::map<Feature, Change>& samples() {
       {muon, [](Sample& s) { s.layout.optimizer = sim::OptimizerKind::muon; }},
       {master_format, [](Sample& s) { s.layout.master_format = sim::MasterFormat::fp16; }},
       {adapters, [](Sample& s) { s.layout.lora_rank = 4; }},
+      {frozen_nf4,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.frozen_format = sim::FrozenFormat::nf4;
+       }},
       {adapter_forms,
        [](Sample& s) {
          s.layout.lora_rank = 4;
