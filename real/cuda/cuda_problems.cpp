@@ -48,6 +48,7 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.refuse(Feature::compression);
   if (layout.uses_host()) problems.refuse(Feature::offload);
   if (layout.context_parallel > 1) problems.refuse(Feature::context_parallel);
+  if (layout.trains_adapters()) problems.refuse(Feature::adapters);
   if (layout.trains_apart()) problems.refuse(Feature::local_steps);
   if (layout.optimizer == sim::OptimizerKind::lamb) problems.refuse(Feature::lamb);
   if (layout.has_servers()) problems.refuse(Feature::servers);
@@ -114,6 +115,7 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
                                        const Algorithms& algorithms) {
   Problems problems;
   check_formats(plan.layout, problems);
+  if (model.has_latent_attention()) problems.refuse(Feature::latent_attention, model.name);
   if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
     problems.refuse(Feature::shared_key_heads, model.attention.kv_heads);
   check_block(model.input, model, plan.layout, problems);

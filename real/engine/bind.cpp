@@ -6,6 +6,7 @@
 
 #include "real/engine/bind_buckets.hpp"
 #include "real/engine/bound_program.hpp"
+#include "real/engine/kernels/adapters.hpp"
 #include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
 
@@ -45,6 +46,7 @@ class Binder {
 
   BoundProgram run() {
     bind_groups();
+    if (plan_.layout.trains_adapters()) place_frozen();
     bind_buckets(bound_, arena_);
     bound_.signals.assign(program_.size(), false);
     bound_.ops.reserve(program_.size());
@@ -88,9 +90,38 @@ class Binder {
       site = &program_.sites[to.subject];
       to.model_op = &model_op(*bound_.model, *site);
     }
-    if (to.action >= Action::shift_keys && to.action <= Action::order_behind_exchange)
+    const bool of_context =
+        to.action >= Action::shift_keys && to.action <= Action::order_behind_exchange;
+    if (of_context || to.action == Action::adapt)
       to.turn = turns_[{to.subject, to.microbatch, to.pass, to.action}]++;
     bind_operands(op, site, to);
+    if (site != nullptr && !bound_.frozen.empty()) bind_frozen(to);
+  }
+
+  void place_frozen() {
+    for (const sim::Site& site : program_.sites) {
+      const std::int64_t elements = frozen_elements(model_op(*bound_.model, site));
+      bound_.frozen.push_back(elements == 0 ? -1 : bound_.arena_bytes + bound_.host_bytes);
+      bound_.host_bytes += elements * sim::bytes_of(plan_.layout.activation_dtype);
+    }
+  }
+
+  // An adapter's first product makes what its linear is said to keep.
+  void bind_frozen(BoundOp& to) {
+    const auto slot = [](Role role) { return static_cast<std::size_t>(role); };
+    if (to.action == Action::adapt) {
+      if (to.turn == 0 && to.pass != sim::Pass::backward)
+        to.operands[slot(Role::saved)] = kept_by_linear_[{to.subject, to.microbatch, to.pass}];
+      return;
+    }
+    const std::int64_t offset = bound_.frozen[to.subject];
+    if (offset < 0) return;
+    const std::int64_t element = sim::bytes_of(plan_.layout.activation_dtype);
+    to.operands[slot(Role::weight)] = {offset, frozen_elements(*to.model_op) * element};
+    const bool adapted = program_.sites[to.subject].elements > 0;
+    if (!adapted || to.action != Action::forward) return;
+    kept_by_linear_[{to.subject, to.microbatch, to.pass}] =
+        std::exchange(to.operands[slot(Role::saved)], Operand{});
   }
 
   // State is found through the buckets, but that of meetings, which may come from the host. Buffers
@@ -112,7 +143,7 @@ class Binder {
       if (use.role == Role::weight_gradient) {
         SIM_CHECK(site != nullptr, op.value);
         operand = part_of(*site, operand, sim::bytes_of(plan_.layout.gradient_dtype));
-        to.accumulate = was_written(use.buffer, *site, to.action);
+        to.accumulate = was_written(use.buffer, *site, to);
       }
       Operand& slot = to.operands[static_cast<std::size_t>(use.role)];
       SIM_CHECK(!slot.exists() || slot.offset == operand.offset, op.value,
@@ -138,13 +169,14 @@ class Binder {
 
   // Whether these gradients hold something that counts: persistent ones are zeroed at the start of
   // the step, others by whoever writes them first. A tied head and its table have one place.
-  bool was_written(sim::BufferId buffer, const sim::Site& site, Action action) {
+  // The two factors of an adapter are written one by one.
+  bool was_written(sim::BufferId buffer, const sim::Site& site, const BoundOp& op) {
     if (program_.buffers[buffer.value].persistent) return true;
-    const GradientPart part = gradient_part(action);
-    const bool has_bias = bound_.ops.back().model_op->biases > 0;
-    const std::int64_t at = part == GradientPart::bias ? -1 - site.first : site.first;
-    if (!has_bias) SIM_CHECK(part != GradientPart::bias, site.first);
-    return !written_.insert({buffer.value, at}).second;
+    const GradientPart part = gradient_part(op.action);
+    if (op.model_op->biases == 0) SIM_CHECK(part != GradientPart::bias, site.first);
+    const bool second =
+        part == GradientPart::bias || (op.action == Action::adapt && op.turn == adapter_up_weight);
+    return !written_.insert({buffer.value, second ? -1 - site.first : site.first}).second;
   }
 
   void end_life(sim::BufferId buffer) {
@@ -158,6 +190,7 @@ class Binder {
   BoundProgram bound_;
   std::set<std::pair<std::uint32_t, std::int64_t>> written_;  // gradients of lives under way
   std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass, Action>, int> turns_;
+  std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass>, Operand> kept_by_linear_;
 };
 
 }  // namespace
@@ -174,6 +207,12 @@ const sim::Block& block_of(const sim::Model& model, const sim::Site& site) {
 
 const sim::ModelOp& model_op(const sim::Model& model, const sim::Site& site) {
   return block_of(model, site).ops.at(static_cast<std::size_t>(site.op));
+}
+
+std::int64_t frozen_elements(const sim::ModelOp& op) {
+  const bool tied = op.tied_to_embedding;
+  return (tied ? op.in_features * op.out_features : static_cast<std::int64_t>(op.weights)) +
+         static_cast<std::int64_t>(op.biases);
 }
 
 BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId rank) {

@@ -67,15 +67,16 @@ bool replicated_vector(const sim::ModelOp& op) {
 struct Parts {
   Range matrix, vector;
 };
-Parts parts_of(const sim::Site& site, const sim::ModelOp& op, int tensor) {
+Parts parts_of(const sim::Layout& layout, const sim::Site& site, const sim::ModelOp& op) {
   const std::int64_t end = site.first + site.elements;
+  if (layout.trains_adapters()) return {{site.first, end}, {end, end}};
   std::int64_t biases = op.biases;
   // A column's bias is split like its rows, and padded as they are.
   if (op.kind == sim::ModelOpKind::linear && op.biases > 0 && !replicated_vector(op))
     biases = site.elements / (op.in_features + 1);
   const bool has_matrix = op.weights > 0 || op.tied_to_embedding;
   if (!has_matrix) biases = site.elements;
-  SIM_CHECK(biases <= site.elements && tensor >= 1, op.name, biases, site.elements);
+  SIM_CHECK(biases <= site.elements, op.name, biases, site.elements);
   return {{site.first, end - biases}, {end - biases, end}};
 }
 
@@ -117,12 +118,11 @@ Operand persistent(const BoundProgram& bound, const sim::ArenaLayout& arena, sim
 }
 
 void add_ranges(BoundProgram& bound) {
-  const int tensor = bound.plan->layout.tensor_parallel;
   for (const sim::Site& site : bound.program->sites) {
     if (site.elements == 0) continue;
     const sim::ModelOp& op = model_op(*bound.model, site);
     BoundBucket& bucket = bound.buckets.at(site.bucket);
-    const Parts parts = parts_of(site, op, tensor);
+    const Parts parts = parts_of(bound.plan->layout, site, op);
     add_owned(bucket, parts.matrix, bucket.decayed);
     add_tensor(bucket, parts.matrix, true);
     add_tensor(bucket, parts.vector, false);

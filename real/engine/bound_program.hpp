@@ -31,8 +31,9 @@ struct BoundOp {
   // first when this is false, as it touches only the rows that it saw.
   bool accumulate = true;
   std::int32_t microbatch = -1;
-  // Of attention over context ranks: operators with this action that stand before it in the pass of
-  // its micro-batch. It tells whose slice, or which part of [q|k|v], the operator works on.
+  // Operators of the site with this action that stand before it in the pass of its micro-batch. Of
+  // attention over context ranks it tells whose slice, or which part of [q|k|v], the operator works
+  // on; of an adapter which kernel it is.
   int turn = 0;
   std::uint32_t subject = sim::Program::no_subject;  // site or parameter bucket
   const sim::ModelOp* model_op = nullptr;
@@ -92,7 +93,10 @@ struct BoundProgram {
   sim::RankId rank;
   sim::RankCoordinates at;
   std::int64_t arena_bytes = 0;
-  std::int64_t host_bytes = 0;  // offloaded tensors
+  std::int64_t host_bytes = 0;  // offloaded tensors, and behind them frozen weights
+  // Layout::lora_rank: where the frozen weights of each site begin; -1: it has none. The plan
+  // counts them, and gives them no operand.
+  std::vector<std::int64_t> frozen;
   bool host_on_disk = false;
   std::vector<BoundOp> ops;  // one per operator of the program
   std::vector<BoundBucket> buckets;
@@ -100,6 +104,9 @@ struct BoundProgram {
   // Operators that one of another stream waits for: what needs an event.
   std::vector<bool> signals;
 };
+
+// The parameters of an operator that adapters leave as they are. REQUIRES: one tensor rank.
+std::int64_t frozen_elements(const sim::ModelOp& op);
 
 // REQUIRES: plan and model outlive it; engine_problems() is empty.
 BoundProgram bind(const sim::Plan& plan, const sim::Model& model, sim::RankId rank);

@@ -12,6 +12,7 @@
 #include "sim/model/expert_bias.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/kept_set.hpp"
+#include "sim/schedule/schedule_rules.hpp"
 
 namespace real {
 namespace {
@@ -32,7 +33,7 @@ const char* reason(const sim::Model& model, const sim::ModelOp& op) {
 void check_block(const sim::Model& model, const sim::Block& block,
                  std::vector<std::string>& problems) {
   for (const sim::ModelOp& op : block.ops) {
-    if (op.function != Function::none) continue;
+    if (function_of(model, op) != Function::none) continue;
     if (sim::is_expert_bias(op)) continue;  // refused with the model (expert_problems.hpp)
     std::string text = refusal(Feature::operators, op.name, block.name, reason(model, op));
     if (std::find(problems.begin(), problems.end(), text) == problems.end())
@@ -104,6 +105,34 @@ void check_shared_heads(const sim::Layout& layout, const sim::Model& model,
     problems.push_back(refusal(Feature::shared_heads_again, model.attention.kv_heads));
 }
 
+// The plan sends no gradient of the rotary keys, which all heads share, and its operators follow
+// each other in a pass.
+void check_latent(const sim::Layout& layout, const sim::Model& model,
+                  std::vector<std::string>& problems) {
+  if (!model.has_latent_attention()) return;
+  if (layout.tensor_parallel > 1 || layout.context_parallel > 1 ||
+      sim::rules_of(layout.schedule).splits_backward || layout.delay_weight_gradients ||
+      layout.overlap_expert_exchange || layout.uses_host() ||
+      layout.recompute == sim::Recompute::operators ||
+      layout.recomputes(sim::RecomputeModule::mla_up_proj) ||
+      layout.recomputes(sim::RecomputeModule::layernorm))
+    problems.push_back(refusal(Feature::latent_layouts, model.name));
+}
+
+void check_adapters(const sim::Layout& layout, const sim::Model& model,
+                    std::vector<std::string>& problems) {
+  if (!layout.trains_adapters()) return;
+  if (layout.frozen_format == sim::FrozenFormat::int8 || layout.lora_dropout > 0 ||
+      layout.lora_magnitudes || layout.trains_embedding || layout.trains_head ||
+      layout.expert_adapters != sim::ExpertAdapters::none)
+    problems.push_back(refusal(Feature::adapter_forms));
+  if (layout.tensor_parallel > 1 || layout.zero_stage > 2 || model.has_experts() ||
+      layout.compression != sim::GradientCompression::none || layout.uses_host() ||
+      layout.trains_apart() || layout.has_servers() || model.has_latent_attention() ||
+      layout.optimizer != sim::OptimizerKind::adam || model.execution.operation_fuser)
+    problems.push_back(refusal(Feature::adapter_layouts));
+}
+
 bool computes_loss(const sim::Model& model) {
   return std::any_of(model.output.ops.begin(), model.output.ops.end(),
                      [](const sim::ModelOp& op) { return op.function == Function::cross_entropy; });
@@ -168,7 +197,6 @@ void check_actions(const sim::Plan& plan, std::vector<std::string>& problems) {
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
                                          bool by_scores) {
   if (model.is_layer_list) return {refusal(Feature::layer_list, model.name)};
-  if (model.has_latent_attention()) return {refusal(Feature::latent_attention, model.name)};
   if (model.is_hybrid()) return {refusal(Feature::hybrid, model.name)};
   const sim::Layout& layout = plan.layout;
   std::vector<std::string> problems = expert_problems(layout, model, by_scores);
@@ -185,6 +213,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   check_mask(plan, model, problems);
   check_dropout(model, problems);
   check_context(layout, model, problems);
+  check_latent(layout, model, problems);
   check_shared_heads(layout, model, problems);
   refuse(runs_otherwise(model, layout), Feature::framework_forms);
   // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
@@ -193,7 +222,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
          Feature::gradient_passes);
   refuse(layout.cuts_products(), Feature::tensor_products);
   refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
-  refuse(layout.trains_adapters(), Feature::adapters);
+  check_adapters(layout, model, problems);
   refuse(layout.has_lengths(), Feature::lengths);
   refuse(layout.images > 0, Feature::vision);
   refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "real/engine/kernels/nf4.hpp"
 #include "real/engine/kernels/normal_values.hpp"
 #include "real/engine/rank_state.hpp"
 
@@ -34,6 +35,31 @@ void fill_part(const BucketPieces& bucket, const std::vector<Parameter>& paramet
   });
 }
 
+// Weights that adapters leave as they are, behind each other.
+void write_frozen(const BoundProgram& bound, const std::vector<Parameter>& parameters,
+                  std::uint64_t seed, Backend& backend) {
+  std::int64_t first = bound.host_bytes + bound.arena_bytes;
+  for (const std::int64_t at : bound.frozen)
+    if (at >= 0) first = std::min(first, at);
+  std::vector<float> values;
+  for (const Piece& piece : frozen_pieces_of(bound, parameters)) {
+    values.resize(static_cast<std::size_t>(piece.elements()));
+    for_each_run(piece, parameters[piece.parameter], 0, piece.elements(),
+                 [&](std::int64_t at, std::int64_t element, std::int64_t count) {
+                   initial_values(parameters[piece.parameter], seed, element,
+                                  std::span{values}.subspan(static_cast<std::size_t>(at),
+                                                            static_cast<std::size_t>(count)));
+                 });
+    // Matrices of layers, each of which one rank holds whole.
+    const Parameter& parameter = parameters[piece.parameter];
+    if (bound.plan->layout.frozen_format == sim::FrozenFormat::nf4 && parameter.columns > 1 &&
+        parameter.name.starts_with("layers."))
+      round_to_nf4(values);
+    backend.write(first + piece.first * static_cast<std::int64_t>(sizeof(float)),
+                  std::as_bytes(std::span{values}));
+  }
+}
+
 }  // namespace
 
 void initial_values(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
@@ -58,6 +84,7 @@ void write_initial_state(const BoundProgram& bound, const std::vector<Parameter>
     });
   };
   write_weights(bound, backend, fill, threads);
+  if (!bound.frozen.empty()) write_frozen(bound, parameters, seed, backend);
 }
 
 }  // namespace real

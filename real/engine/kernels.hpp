@@ -122,7 +122,9 @@ struct HeadsShape {
   std::int64_t sequence = 0;  // tokens of one sequence that are here; divides `tokens`
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   ContextShare context{};
-  std::int64_t row() const { return (heads + 2 * kv_heads) * head_dim; }
+  std::int64_t value_dim = 0;  // of values and outputs, on the host only; 0: head_dim
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  std::int64_t row() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
 };
 
 // Norm of every query and key head over head_dim (a multiple of 32, at most 256). Parameters: scale

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
 #include "sim/model/key_heads.hpp"
 
@@ -86,9 +87,50 @@ kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {
                     .sequence = op.kernel->m,
                     .heads = op.kernel->heads,
                     .kv_heads = op.kernel->kv_heads,
-                    .head_dim = op.kernel->k},
+                    .head_dim = op.kernel->k,
+                    .value_dim = op.kernel->values},
           .causal = op.kernel->causal,
           .fused = sim::is_flash(op.kernel->attention)};
+}
+
+kernels::LatentHeads OpShapes::latent_heads() const {
+  const sim::LatentAttention& latent = model_.shape->latent;
+  return {.dtype = activations(),
+          .tokens = {.tokens = tokens_,
+                     .sequence = token_rows(layout_).held(),
+                     .first_token = 0,
+                     .context = context_share(program_)},
+          .heads = model_.attention.heads,
+          .plain = latent.plain_dim,
+          .rotary = latent.rotary_dim,
+          .value = latent.value_dim};
+}
+
+kernels::SplitRows OpShapes::latent_rows() const {
+  const sim::LatentAttention& latent = model_.shape->latent;
+  return {.dtype = activations(),
+          .rows = tokens_,
+          .first = latent.key_value_rank,
+          .second = latent.rotary_dim};
+}
+
+bool OpShapes::makes_rotary_keys(const BoundOp& op) const {
+  if (!model_.has_latent_attention() || op.model_op->kind != sim::ModelOpKind::linear) return false;
+  return next_is_narrower(program_.program->sites.at(op.subject), 0);
+}
+
+bool OpShapes::passes_rotary_keys(const BoundOp& op) const {
+  if (!model_.has_latent_attention() || !is_norm(op.model_op->function)) return false;
+  return next_is_narrower(program_.program->sites.at(op.subject), -1);
+}
+
+// Whether the norm behind the operator at this place takes fewer features than that makes.
+bool OpShapes::next_is_narrower(const sim::Site& site, int offset) const {
+  if (site.place != sim::BlockPlace::layer) return false;
+  const std::vector<sim::ModelOp>& ops = block_of(model_, site).ops;
+  const auto at = static_cast<std::size_t>(site.op + offset);
+  return site.op + offset >= 0 && at + 1 < ops.size() && ops[at].kind == sim::ModelOpKind::linear &&
+         is_norm(ops[at + 1].function) && ops[at + 1].in_features < ops[at].out_features;
 }
 
 kernels::ActivationShape OpShapes::activation(const BoundOp& op) const {
@@ -239,7 +281,7 @@ std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& ker
   if (op.action == Action::gradient_norm) return kernels.square_sum_workspace();
   if (op.action == Action::bias_gradient) return kernels.bias_gradient_workspace(bias_sum(op));
   if (op.action != Action::backward && op.action != Action::forward) return 0;
-  const Function function = op.model_op->function;
+  const Function function = function_of(model_, *op.model_op);
   if (function == Function::attention) {
     const kernels::AttentionShape shape = attention(op);
     return attention_for(shape, attentions).workspace(shape, op.action == Action::backward);

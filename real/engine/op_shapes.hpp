@@ -6,6 +6,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/attention.hpp"
+#include "real/engine/kernels/latent.hpp"
 #include "real/engine/kernels/products.hpp"
 #include "real/engine/kernels/shared_heads.hpp"
 #include "real/engine/operator_facts.hpp"
@@ -23,6 +24,11 @@ class OpShapes {
   // REQUIRES: tensor ranks share key/value heads.
   kernels::SharedHeads shared_heads() const;
   kernels::AttentionShape attention(const BoundOp& op) const;
+  // Of latent attention.
+  kernels::LatentHeads latent_heads() const;
+  kernels::SplitRows latent_rows() const;            // compressed keys and values, and rotary keys
+  bool makes_rotary_keys(const BoundOp& op) const;   // the narrow product
+  bool passes_rotary_keys(const BoundOp& op) const;  // the norm behind it
   kernels::ActivationShape activation(const BoundOp& op) const;
   kernels::ChoiceShape choice(const BoundOp& op) const;
   kernels::CopyShape copies(const BoundOp& op) const;
@@ -52,6 +58,7 @@ class OpShapes {
   const sim::Layout& layout() const { return layout_; }
 
  private:
+  bool next_is_narrower(const sim::Site& site, int offset) const;
   std::int64_t split(const BoundOp& op) const;  // of its features: tensor ranks or 1
 
   const BoundProgram& program_;

@@ -10,6 +10,7 @@
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 #include "sim/model/key_heads.hpp"
+#include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
@@ -60,6 +61,16 @@ void add_op(const std::string& prefix, const ModelOp& op, std::size_t layers,
   if (op.biases > 0) to.push_back({name + ".bias", op.biases, 1, InitialValues::zeros, 0});
 }
 
+// Xavier's normal values, and zeros: x A B is 0 before the first step (Megatron-Bridge at 067f987d,
+// peft/utils.py, ParallelLinearAdapter).
+void add_adapter(const std::string& name, const ModelOp& op, std::int64_t rank,
+                 std::vector<Parameter>& to) {
+  const auto ends = static_cast<double>(op.in_features + rank);
+  to.push_back(
+      {name + ".adapter.down", rank, op.in_features, InitialValues::normal, std::sqrt(2 / ends)});
+  to.push_back({name + ".adapter.up", op.out_features, rank, InitialValues::zeros, 0});
+}
+
 std::string prefix_of(const sim::Site& site) {
   return site.place == sim::BlockPlace::layer ? fmt::format("layers.{}.", site.layer) : "";
 }
@@ -68,8 +79,9 @@ std::string prefix_of(const sim::Site& site) {
 class SitePieces {
  public:
   SitePieces(const BoundProgram& bound, const std::map<std::string, std::uint32_t>& index,
-             const std::vector<Parameter>& parameters, std::vector<Piece>& to)
-      : bound_{bound},
+             const std::vector<Parameter>& parameters, std::vector<Piece>& to, bool frozen = false)
+      : frozen_{frozen},
+        bound_{bound},
         index_{index},
         parameters_{parameters},
         to_{to},
@@ -81,7 +93,10 @@ class SitePieces {
     at_ = site.first;
     bucket_ = site.bucket;
     const std::string name = prefix_of(site) + op.name;
-    if (op.kind == ModelOpKind::norm) {
+    if (bound_.plan->layout.trains_adapters() && !frozen_) {
+      add_whole(name + ".adapter.down");
+      add_whole(name + ".adapter.up");
+    } else if (op.kind == ModelOpKind::norm) {
       add_norm_pieces(name, op);
     } else if (op.experts > 0) {
       add_experts(name + ".weight", op);
@@ -214,6 +229,7 @@ class SitePieces {
     at_ += rows * columns;
   }
 
+  bool frozen_;  // the weights beside which adapters are trained
   const BoundProgram& bound_;
   const std::map<std::string, std::uint32_t>& index_;
   const std::vector<Parameter>& parameters_;
@@ -227,23 +243,52 @@ class SitePieces {
 
 }  // namespace
 
-std::vector<Parameter> parameters_of(const sim::Model& model) {
+std::vector<Parameter> parameters_of(const sim::Model& model, const sim::Layout& layout) {
   std::vector<Parameter> parameters;
-  for (const ModelOp& op : model.input.ops)
-    add_op("", op, model.layers.size(), parameters);
-  for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
-    for (const ModelOp& op : model.layers[layer].ops)
-      add_op(fmt::format("layers.{}.", layer), op, model.layers.size(), parameters);
-  }
-  for (const ModelOp& op : model.output.ops)
-    add_op("", op, model.layers.size(), parameters);
+  const auto add = [&](const std::string& prefix, const sim::Block& block) {
+    for (const ModelOp& op : block.ops) {
+      add_op(prefix, op, model.layers.size(), parameters);
+      if (sim::has_adapter(block, op, layout))
+        add_adapter(prefix + op.name, op, layout.lora_rank, parameters);
+    }
+  };
+  add("", model.input);
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
+    add(fmt::format("layers.{}.", layer), model.layers[layer]);
+  add("", model.output);
   return parameters;
 }
 
-std::vector<Piece> pieces_of(const BoundProgram& bound, const std::vector<Parameter>& parameters) {
+namespace {
+
+std::map<std::string, std::uint32_t> index_of(const std::vector<Parameter>& parameters) {
   std::map<std::string, std::uint32_t> index;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     index[parameters[i].name] = static_cast<std::uint32_t>(i);
+  return index;
+}
+
+}  // namespace
+
+std::vector<Piece> frozen_pieces_of(const BoundProgram& bound,
+                                    const std::vector<Parameter>& parameters) {
+  const auto index = index_of(parameters);
+  std::vector<Piece> pieces;
+  SitePieces lay{bound, index, parameters, pieces, true};
+  std::int64_t first = 0;
+  for (const sim::Site& site : bound.program->sites) {
+    const ModelOp& op = model_op(*bound.model, site);
+    sim::Site frozen = site;
+    frozen.first = first;
+    frozen.elements = frozen_elements(op);
+    if (frozen.elements > 0) lay.add(frozen, op);
+    first += frozen.elements;
+  }
+  return pieces;
+}
+
+std::vector<Piece> pieces_of(const BoundProgram& bound, const std::vector<Parameter>& parameters) {
+  const auto index = index_of(parameters);
   std::vector<Piece> pieces;
   SitePieces lay{bound, index, parameters, pieces};
   const auto& sites = bound.program->sites;

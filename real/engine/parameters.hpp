@@ -24,8 +24,9 @@ struct Parameter {
   std::int64_t elements() const { return rows * columns; }
 };
 
-// Tied tables once. In the order of the model.
-std::vector<Parameter> parameters_of(const sim::Model& model);
+// Tied tables once. In the order of the model; behind each linear with an adapter
+// (Layout::lora_rank) the factors of that.
+std::vector<Parameter> parameters_of(const sim::Model& model, const sim::Layout& layout = {});
 
 // A rectangle of a parameter, row by row and without gaps in a bucket.
 struct Piece {
@@ -40,6 +41,10 @@ struct Piece {
 
 // All that the buckets of this rank hold, by bucket and place; not only what it owns.
 std::vector<Piece> pieces_of(const BoundProgram& bound, const std::vector<Parameter>& parameters);
+
+// The frozen weights of this rank; `first` counts from the start of the first ones.
+std::vector<Piece> frozen_pieces_of(const BoundProgram& bound,
+                                    const std::vector<Parameter>& parameters);
 
 // visit(element of the piece's rectangle, element of the parameter, count) for every run of
 // neighbours in both, of elements [from, to) of the rectangle.

@@ -30,6 +30,9 @@ ScratchLayout scratch_layout(const ScratchNeeds& needs) {
     layout.workspaces[s] = take(needs.workspaces[s]);
   }
   layout.gemm_workspace = take(needs.gemm_workspace);
+  layout.rotary_keys = take(needs.rotary_keys);
+  layout.rotary_keys_gradient = take(needs.rotary_keys);
+  layout.joined_gradient = take(needs.joined_keys);
   return layout;
 }
 
@@ -49,6 +52,12 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
       needs.rotary_table =
           kernels.rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);
     }
+  }
+  if (program.model->has_latent_attention()) {
+    const kernels::SplitRows rows_of_keys = shapes.latent_rows();
+    const std::int64_t size = rows_of_keys.rows * sim::bytes_of(rows_of_keys.dtype);
+    needs.rotary_keys = rows_of_keys.second * size;
+    needs.joined_keys = (rows_of_keys.first + rows_of_keys.second) * size;
   }
   for (const BoundBucket& bucket : program.buckets)
     needs.decay.push_back(std::ssize(bucket.decayed));
@@ -78,6 +87,9 @@ StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program,
     memory.workspaces[s] = {.memory = start + layout.workspaces[s],
                             .bytes = end - layout.workspaces[s]};
   }
+  memory.latent = {.rotary_keys = start + layout.rotary_keys,
+                   .rotary_keys_gradient = start + layout.rotary_keys_gradient,
+                   .joined_gradient = start + layout.joined_gradient};
   return memory;
 }
 

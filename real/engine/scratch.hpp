@@ -20,6 +20,8 @@ struct ScratchNeeds {
   std::vector<std::int64_t> decay{};                         // ranges of each parameter bucket
   std::array<std::int64_t, sim::stream_count> workspaces{};  // bytes, of each stream
   std::int64_t gemm_workspace = 0;                           // bytes
+  // Latent attention, bytes: rotary keys, and compressed keys and values with them.
+  std::int64_t rotary_keys = 0, joined_keys = 0;
 };
 
 // StepResults are the numbers that a step reads back, in one copy.
@@ -39,6 +41,7 @@ struct ScratchLayout {
   std::vector<std::int64_t> decay;
   std::array<std::int64_t, sim::stream_count> workspaces{};
   std::int64_t gemm_workspace = 0;
+  std::int64_t rotary_keys = 0, rotary_keys_gradient = 0, joined_gradient = 0;
   std::int64_t bytes = 0;
 };
 
@@ -46,6 +49,13 @@ ScratchLayout scratch_layout(const ScratchNeeds& needs);
 // The layout for a program with these kernels.
 ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& kernels,
                              Attentions attentions, std::int64_t gemm_workspace);
+
+// LatentMemory is what the plan has no operand for (kernels/latent.hpp).
+struct LatentMemory {
+  void* rotary_keys = nullptr;
+  void* rotary_keys_gradient = nullptr;
+  void* joined_gradient = nullptr;  // of the narrow product
+};
 
 // Where launches find it.
 struct StepMemory {
@@ -60,6 +70,7 @@ struct StepMemory {
   float* rotary_table = nullptr;            // cosines and sines
   std::vector<kernels::DecayRanges> decay;  // per parameter bucket
   std::array<kernels::Workspace, sim::stream_count> workspaces{};
+  LatentMemory latent;
 };
 // In a block that begins at `start`.
 StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program, std::byte* start);

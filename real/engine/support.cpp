@@ -41,8 +41,17 @@ constexpr std::array rows{
     none(layer_forms, "Windows, partial rotary positions, norms of all queries or behind branches",
          "model: window, rotary_share, qk_norm, norm_placement",
          "{}: the engine does not execute {}"),
-    none(Feature::latent_attention, "Latent attention", "model: latent_attention",
-         "{}: the engine does not execute latent attention"),
+    SupportRow{Feature::latent_attention, "Latent attention", "model: latent_attention",
+               runs("property/latent_training_test.cpp"),
+               refused("{}: the CUDA backend does not execute latent attention; the host backend "
+                       "does")},
+    none(latent_layouts, "Latent attention split, or with a backward pass in parts",
+         "tensor_parallel, context_parallel, schedule, overlap.delay_wgrad, "
+         "overlap.expert_exchange, recompute_modules",
+         "{}: the engine executes latent attention with tensor_parallel 1, context_parallel 1, "
+         "backward passes as a whole and nothing offloaded; not with a schedule of zero bubbles, "
+         "overlap.delay_wgrad, overlap.expert_exchange, recompute operators, mla_up_proj or "
+         "layernorm"),
     none(hybrid, "Hybrid models", "model: layer_pattern, layer_kinds",
          "{}: the engine does not execute layers that differ in what they are made of "
          "(layer_pattern, layer_kinds)"),
@@ -191,10 +200,25 @@ constexpr std::array rows{
          "layout.optimizer: the engine does not make matrices orthogonal"),
     none(Feature::master_format, "Masters in other formats", "master_format",
          "layout.master_format: the engine keeps masters in fp32; allowed: fp32"),
-    none(adapters, "Low-rank adapters",
-         "lora.rank, lora.modules, lora.base, lora.outliers, lora.orders, lora.dropout, "
-         "lora.magnitudes, lora.embedding, lora.head, lora.experts",
-         "layout.lora.rank: the engine trains all parameters; allowed: 0"),
+    SupportRow{adapters, "Low-rank adapters of linears", "lora.rank, lora.modules",
+               runs("property/adapters_training_test.cpp"),
+               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
+                       "trains adapters")},
+    SupportRow{frozen_nf4, "QLoRA: frozen weights with the values of NF4", "lora.base",
+               runs("property/adapters_training_test.cpp"),
+               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
+                       "trains adapters")},
+    none(adapter_forms, "Other adapters, frozen weights in 8 bits",
+         "lora.base, lora.outliers, lora.orders, lora.dropout, lora.magnitudes, lora.embedding, "
+         "lora.head, lora.experts",
+         "layout.lora: the engine trains A and B beside frozen linears; of layout.lora allowed: "
+         "rank, modules, and base as_trained or nf4"),
+    none(adapter_layouts,
+         "Adapters with other splits, experts, compression, offloading, local steps",
+         "lora.rank, tensor_parallel, zero_stage",
+         "layout.lora.rank: the engine trains adapters with tensor_parallel 1, zero_stage 0 to 2 "
+         "and "
+         "AdamW, without experts, compression, offload, local steps and servers"),
     none(lengths, "Sequences of unequal lengths",
          "packing.lengths, packing.mean, packing.sigma, packing.method, packing.multiple, "
          "packing.seed",
@@ -289,7 +313,7 @@ constexpr std::array actions{
     STEPCAST_ACTION(input_gradient, transformer),
     STEPCAST_ACTION(weight_gradient, transformer),
     STEPCAST_ACTION(bias_gradient, transformer),
-    STEPCAST_ACTION(encode, eight_bit),
+    STEPCAST_ACTION(encode, frozen_nf4),
     STEPCAST_ACTION(loss_maximum, transformer),
     STEPCAST_ACTION(loss_exponentials, transformer),
     STEPCAST_ACTION(gather_input, tensor_parallel),

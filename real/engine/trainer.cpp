@@ -51,7 +51,7 @@ std::string first_culprit(const sim::Plan& plan, const std::vector<RankStep>& ra
 Trainer::Trainer(const TrainerSetup& setup)
     : setup_{setup},
       control_{*setup.transport, setup.heartbeat},
-      parameters_{parameters_of(*setup.program->model)} {
+      parameters_{parameters_of(*setup.program->model, setup.program->plan->layout)} {
   SIM_CHECK(control_.size() == setup.program->plan->world_size(), control_.size());
   SIM_CHECK(control_.rank() == static_cast<int>(setup.program->rank.value), control_.rank());
 }

@@ -8,6 +8,7 @@
 #include "real/host/kernels/kernels_context.hpp"
 #include "real/host/kernels/kernels_dropout.hpp"
 #include "real/host/kernels/kernels_lamb.hpp"
+#include "real/host/kernels/kernels_latent.hpp"
 #include "real/host/kernels/kernels_local_steps.hpp"
 #include "real/host/kernels/kernels_routed.hpp"
 #include "real/host/kernels/kernels_shared_heads.hpp"
@@ -42,6 +43,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .outer = &host::host_local_steps(),
                            .dropout = &host_dropout(),
                            .lamb = &host::host_lamb(),
+                           .latent = &host::host_latent(),
                            .context = &host::host_context(),
                            .shared_heads = &host::host_shared_heads(),
                            .turns = &turns_,

@@ -92,6 +92,10 @@ void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool
     sentences.emplace_back(
         "layout.local_steps: ranks have parameters of their own, of which a checkpoint has one "
         "copy; leave out --checkpoint");
+  if (scenario.layout.trains_adapters() && (saves || resumes || elastic != ElasticBatch::off))
+    sentences.emplace_back(
+        "layout.lora: a checkpoint has no frozen weights, nor has what replicas keep for each "
+        "other; leave out --checkpoint, --resume and --elastic");
   if (scenario.layout.has_servers() && (saves || resumes))
     sentences.emplace_back(
         "layout.servers: what the servers hold is in no checkpoint; leave out --checkpoint and "

@@ -89,7 +89,7 @@ TrainedModel train_on_host(const sim::Model& model, const sim::Layout& layout,
   for (const auto& refused : {engine_problems(plan, model, by_scores), host_problems(plan, model)})
     if (!refused.empty()) throw std::runtime_error{refused.front()};
   TrainedModel result;
-  result.parameters = parameters_of(model);
+  result.parameters = parameters_of(model, layout);
   result.weights = result.first_moments = result.second_moments = zero_tensors(result.parameters);
   std::optional<ParameterServers> servers;
   if (layout.has_servers()) servers.emplace(plan, training);

@@ -16,6 +16,7 @@
 #include "real/engine/kernels/context.hpp"
 #include "real/engine/kernels/dropout.hpp"
 #include "real/engine/kernels/lamb.hpp"
+#include "real/engine/kernels/latent.hpp"
 #include "real/engine/kernels/local_steps.hpp"
 #include "real/engine/kernels/products.hpp"
 #include "real/engine/kernels/routed.hpp"
@@ -55,6 +56,7 @@ class KernelLaunches {
     const kernels::OuterTable* outer = nullptr;               // the same
     const kernels::DropoutTable* dropout = nullptr;           // the same
     const kernels::LambTable* lamb = nullptr;                 // the same
+    const kernels::LatentTable* latent = nullptr;             // the same
     const kernels::ContextTable* context = nullptr;           // the same
     const kernels::SharedHeadsTable* shared_heads = nullptr;  // the same
     const DelayedUpdate* turns = nullptr;                     // of Layout::offload_delay
@@ -101,6 +103,21 @@ class KernelLaunches {
   Launch drop(const BoundOp& op, sim::Role input, sim::Role residual, sim::Role output);
   kernels::Dropout dropout_of(const BoundOp& op) const;
   kernels::ScoreRules score_rules(const BoundOp& op) const;
+  // launch_adapters.cpp
+  Launch adapter(const BoundOp& op);
+  Launch adapter_backward(const BoundOp& op);
+  Launch dequantize(const BoundOp& op);
+  std::byte* matrix_of(const BoundOp& op) const {
+    return op.operand(sim::Role::encoded_weight).exists() ? at(op, sim::Role::encoded_weight)
+                                                          : at(op, sim::Role::weight);
+  }
+  Launch adapter_input(const BoundOp& op);
+  Launch adapter_product(const BoundOp& op, GemmPass pass, sim::Role from, sim::Role to);
+  // launch_latent.cpp
+  Launch latent_heads(const BoundOp& op);
+  Launch latent_norm_forward(const BoundOp& op);
+  Launch latent_norm_backward(const BoundOp& op, Launch norm);
+  std::byte* gradient_of(const BoundOp& op) const;
   // launch_context.cpp
   bool attends_over_ranks() const;
   Launch context_op(const BoundOp& op);

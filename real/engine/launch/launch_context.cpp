@@ -2,6 +2,7 @@
 // (the tapes: sim/plan/sharding/context_tapes.cpp).
 #include "real/engine/launch/kernel_launches.hpp"
 #include "sim/base/check.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
 

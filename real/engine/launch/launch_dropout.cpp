@@ -19,6 +19,8 @@ Launch KernelLaunches::residual_forward(const BoundOp& op) {
 // The gradient that went past the branch is added to the branch's gradient. A sum alone hands its
 // gradient on as it is; with dropout the branch's is dropped.
 Launch KernelLaunches::residual_backward(const BoundOp& op) {
+  // In front of a frozen embedding: the gradient has ended.
+  if (!op.operand(Role::gradient).exists()) return [](kernels::StreamHandle) {};
   if (op.operand(Role::residual_gradient).exists())
     return add(op, Role::gradient, Role::residual_gradient, Role::input_gradient);
   return drop(op, Role::gradient, Role::residual_gradient, Role::input_gradient);

@@ -73,6 +73,10 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
     case Action::order_for_exchange:
     case Action::order_behind_exchange:
       return context_op(op);
+    case Action::adapt:
+      return adapter(op);
+    case Action::encode:
+      return dequantize(op);
     case Action::join_output:
     case Action::spread_gradient:
       return shared_heads(op);
@@ -84,7 +88,7 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
 }
 
 Launch KernelLaunches::forward(const BoundOp& op) {
-  switch (op.model_op->function) {
+  switch (function_of(*parts_.program.model, *op.model_op)) {
     case Function::lookup:
     case Function::add_table:
       return table_forward(op);
@@ -103,8 +107,9 @@ Launch KernelLaunches::forward(const BoundOp& op) {
       return residual_forward(op);
     case Function::cross_entropy:
       return loss_forward(op);
-    case Function::exchange:
     case Function::latent_rotary:
+      return latent_heads(op);
+    case Function::exchange:
     case Function::none:
       SIM_CHECK(false, op.model_op->name);
     default:
@@ -114,7 +119,7 @@ Launch KernelLaunches::forward(const BoundOp& op) {
 }
 
 Launch KernelLaunches::backward(const BoundOp& op) {
-  switch (op.model_op->function) {
+  switch (function_of(*parts_.program.model, *op.model_op)) {
     case Function::lookup:
     case Function::add_table:
       return table_backward(op);
@@ -130,9 +135,11 @@ Launch KernelLaunches::backward(const BoundOp& op) {
       return residual_backward(op);
     case Function::cross_entropy:
       return loss_backward(op);
-    case Function::none:
     case Function::latent_rotary:
-    case Function::linear:
+      return latent_heads(op);
+    case Function::linear:  // two branches begin with its input
+      return add(op, Role::gradient, Role::residual_gradient, Role::input_gradient);
+    case Function::none:
     case Function::route:
     case Function::exchange:
       SIM_CHECK(false, op.model_op->name);
@@ -179,7 +186,7 @@ Launch KernelLaunches::product(const BoundOp& op, const GemmShape& shape,
 Launch KernelLaunches::linear_forward(const BoundOp& op) {
   GemmShape shape = shapes_.gemm(op);
   GemmOperands operands{
-      .first = at(op, Role::input), .second = at(op, Role::weight), .result = at(op, Role::output)};
+      .first = at(op, Role::input), .second = matrix_of(op), .result = at(op, Role::output)};
   if (op.model_op->once_per_sequence) operands.first = at(op, Role::saved);
   shape.bias = shape.bias && op.kernel->batch == 1;  // experts have none
   if (shape.bias)
@@ -191,9 +198,9 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
 
 Launch KernelLaunches::linear_gradient(const BoundOp& op) {
   const GemmShape shape = shapes_.gemm(op);
-  GemmOperands operands{.first = at(op, Role::gradient)};
+  GemmOperands operands{.first = gradient_of(op)};
   if (shape.pass == GemmPass::input_gradient) {
-    operands.second = at(op, Role::weight);
+    operands.second = matrix_of(op);
     operands.result = at(op, Role::input_gradient);
   } else {
     operands.second = at(op, kept_input_of(op));
@@ -208,7 +215,7 @@ Launch KernelLaunches::bias_gradient(const BoundOp& op) {
   const kernels::ColumnSum shape = shapes_.bias_sum(op);
   const Operand& all = op.operand(Role::weight_gradient);
   std::byte* to = at(all) + all.bytes - shape.width * sim::bytes_of(shape.gradient_dtype);
-  return as_launch(kernels_.bias_gradient, shape, at(op, Role::gradient), to, workspace(op));
+  return as_launch(kernels_.bias_gradient, shape, gradient_of(op), to, workspace(op));
 }
 
 Launch KernelLaunches::norm_forward(const BoundOp& op) {
@@ -221,11 +228,16 @@ Launch KernelLaunches::norm_forward(const BoundOp& op) {
     return as_launch(kernels_.head_norm_forward, shape, norm, input, parameters, output,
                      at(op, Role::saved));
   }
+  if (shapes_.passes_rotary_keys(op)) return latent_norm_forward(op);
   return keep_input(op, as_launch(kernels_.norm_forward, shapes_.norm(op), at(op, Role::input),
                                   parameters, output));
 }
 
 Launch KernelLaunches::norm_backward(const BoundOp& op) {
+  const bool makes =
+      op.operand(Role::input_gradient).exists() || op.operand(Role::weight_gradient).exists();
+  // Frozen, in front of the first adapter: nobody reads a gradient.
+  if (!makes && !shapes_.is_head_norm(op)) return [](StreamHandle) {};
   const kernels::Workspace space = workspace(op);
   if (shapes_.is_head_norm(op)) {
     const kernels::HeadNormBackward operands{
@@ -248,7 +260,8 @@ Launch KernelLaunches::norm_backward(const BoundOp& op) {
                                        .parameter_gradient = at(op, Role::weight_gradient),
                                        .gradient_dtype = shapes_.gradients(),
                                        .accumulate = op.accumulate};
-  return as_launch(kernels_.norm_backward, shapes_.norm(op), operands, space);
+  Launch made = as_launch(kernels_.norm_backward, shapes_.norm(op), operands, space);
+  return shapes_.passes_rotary_keys(op) ? latent_norm_backward(op, std::move(made)) : made;
 }
 
 Launch KernelLaunches::rotary(const BoundOp& op, bool backward) {

@@ -44,6 +44,7 @@ AttentionSize of(const kernels::AttentionShape& shape) {
           .heads = heads.heads,
           .kv_heads = heads.kv_heads,
           .head_dim = heads.head_dim,
+          .value_dim = heads.value_dim,
           .causal = shape.causal,
           .rules = shape.rules};
 }

@@ -35,13 +35,14 @@ struct Heads {
 Heads heads_of(const AttentionSize& size, std::int64_t batch, std::int64_t head) {
   const std::int64_t token = batch * size.sequence;
   const std::int64_t group = head / (size.heads / size.kv_heads);
-  const auto at = [&](std::int64_t position, std::int64_t width) {
-    return Head{token, size.sequence, position * size.head_dim, size.head_dim, width};
+  const std::int64_t d = size.head_dim, v = size.values();
+  const auto at = [&](std::int64_t offset, std::int64_t dim, std::int64_t width) {
+    return Head{token, size.sequence, offset, dim, width};
   };
-  return {.query = at(head, size.qkv_width()),
-          .key = at(size.heads + group, size.qkv_width()),
-          .value = at(size.heads + size.kv_heads + group, size.qkv_width()),
-          .out = at(head, size.out_width()),
+  return {.query = at(head * d, d, size.qkv_width()),
+          .key = at((size.heads + group) * d, d, size.qkv_width()),
+          .value = at((size.heads + size.kv_heads) * d + group * v, v, size.qkv_width()),
+          .out = at(head * v, v, size.out_width()),
           .index = batch * size.heads + head,
           .global = (size.rules.first_sequence + batch) * size.rules.all_heads +
                     size.rules.first_head + head,
@@ -99,7 +100,7 @@ void flash_forward(const AttentionSize& size, std::span<const float> qkv, std::s
     for (std::int64_t first = 0; first < size.sequence; first += block_size) {
       const std::int64_t count = std::min(block_size, size.sequence - first);
       const std::int64_t end = std::min(size.causal ? first + count : size.sequence, heads.keys);
-      forward.begin(heads.query.of(qkv, first, count), first, heads.global, size.head_dim);
+      forward.begin(heads.query.of(qkv, first, count), first, heads.global, size.values());
       for (std::int64_t key = 0; key < end; key += block_size) {
         const std::int64_t keys = std::min(block_size, end - key);
         forward.add(heads.key.of(qkv, key, keys), heads.value.of(qkv, key, keys), key);

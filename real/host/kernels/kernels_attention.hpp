@@ -16,18 +16,20 @@
 
 namespace real {
 
-// qkv is [batch * sequence, (heads + 2 kv_heads) * head_dim]: queries, keys, values of a token;
-// outputs are [batch * sequence, heads * head_dim].
+// qkv is [batch * sequence, (heads + kv_heads) * head_dim + kv_heads * value_dim]: queries, keys,
+// values of a token; outputs are [batch * sequence, heads * value_dim].
 struct AttentionSize {
   std::int64_t batch = 0, sequence = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t value_dim = 0;  // 0: head_dim
   bool causal = true;
   kernels::ScoreRules rules{};
   // Tokens of a sequence without the padding at its end; at least the first.
   std::int64_t length(std::int64_t of_batch) const;
   std::int64_t tokens() const { return batch * sequence; }
-  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
-  std::int64_t out_width() const { return heads * head_dim; }
+  std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  std::int64_t qkv_width() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
+  std::int64_t out_width() const { return heads * values(); }
   std::int64_t log_sums() const { return batch * heads * sequence; }
   std::int64_t probabilities() const { return log_sums() * sequence; }
 };

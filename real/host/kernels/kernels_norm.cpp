@@ -33,6 +33,12 @@ Parts<T> parts(std::span<T> parameters, std::int64_t features, sim::Function fun
   return {parameters.first(n), parameters.subspan(n)};
 }
 
+// Of frozen parameters there are none.
+Parts<float> gradient_parts(std::span<float> gradients, std::int64_t features,
+                            sim::Function function) {
+  return gradients.empty() ? Parts<float>{} : parts(gradients, features, function);
+}
+
 void forward_row(std::span<const float> x, const Parts<const float>& parameters, bool centred,
                  std::span<float> y) {
   const Statistics of = statistics(x, centred);
@@ -53,7 +59,7 @@ struct RowBackward {
            std::span<const float> dy, const Parts<float>& gradients) {
     const Statistics of = statistics(x, centred);
     normalised = (array(x) - of.mean) * of.inverse;
-    array(gradients.scale) += array(dy) * normalised;
+    if (!gradients.scale.empty()) array(gradients.scale) += array(dy) * normalised;
     if (!gradients.shift.empty()) array(gradients.shift) += array(dy);
     scaled = array(dy) * array(parameters.scale);
     const float along = (scaled * normalised).mean();
@@ -88,6 +94,10 @@ std::array<Parts<T>, 2> head_parts(const HeadNormShape& shape, std::span<T> para
           parts(parameters.subspan(half), shape.head_dim, shape.function)};
 }
 
+std::array<Parts<float>, 2> head_gradients(const HeadNormShape& shape, std::span<float> gradients) {
+  return gradients.empty() ? std::array<Parts<float>, 2>{} : head_parts(shape, gradients);
+}
+
 }  // namespace
 
 bool has_shift(sim::Function function) {
@@ -106,7 +116,7 @@ void norm_forward(const NormShape& shape, std::span<const float> x,
 void norm_backward(const NormShape& shape, const NormBackward& operands) {
   const Parts<const float> weights = parts(operands.parameters, shape.features, shape.function);
   const Parts<float> gradients =
-      parts(operands.parameter_gradients, shape.features, shape.function);
+      gradient_parts(operands.parameter_gradients, shape.features, shape.function);
   if (!operands.accumulate) array(operands.parameter_gradients).setZero();
   RowBackward backward{.centred = is_centred(shape.function), .normalised = {}, .scaled = {}};
   for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -143,7 +153,7 @@ void head_norm_backward(const HeadNormShape& shape, std::span<const float> raw,
                         std::span<const float> parameters, std::span<float> gradient,
                         std::span<float> parameter_gradients, bool accumulate) {
   const auto weights = head_parts(shape, parameters);
-  const auto gradients = head_parts(shape, parameter_gradients);
+  const auto gradients = head_gradients(shape, parameter_gradients);
   if (!accumulate) array(parameter_gradients).setZero();
   RowBackward backward{.centred = is_centred(shape.function), .normalised = {}, .scaled = {}};
   const auto head_dim = static_cast<std::size_t>(shape.head_dim);

@@ -22,10 +22,10 @@ void norm_forward(const NormShape& shape, std::span<const float> x,
                   std::span<const float> parameters, std::span<float> y);
 struct NormBackward {
   std::span<const float> x, parameters, dy;
-  std::span<const float> residual;  // added to dx: what went past the branch; or empty
-  std::span<float> dx;              // may be `dy` or `residual` itself
-  std::span<float> parameter_gradients;
-  bool accumulate = true;  // the gradients of the parameters
+  std::span<const float> residual;       // added to dx: what went past the branch; or empty
+  std::span<float> dx;                   // may be `dy` or `residual` itself
+  std::span<float> parameter_gradients;  // empty: not wanted
+  bool accumulate = true;                // the gradients of the parameters
 };
 void norm_backward(const NormShape& shape, const NormBackward& operands);
 

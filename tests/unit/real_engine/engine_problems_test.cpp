@@ -195,11 +195,6 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
     run_with(sim::framework_of(sim::FrameworkName::megatron), megatron);
     CHECK(engine_problems(plan, megatron) == refused);
   }
-  SECTION("latent attention") {
-    shape.latent = {
-        .query_rank = 8, .key_value_rank = 8, .plain_dim = 4, .rotary_dim = 4, .value_dim = 4};
-    CHECK(problems() == Problems{"tiny: the engine does not execute latent attention"});
-  }
 }
 
 TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]") {

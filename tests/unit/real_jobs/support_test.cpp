@@ -96,6 +96,12 @@ const std::map<Feature, Change>& samples() {
          s.shape.positions = sim::Positions::rotary;
          s.shape.latent = {.key_value_rank = 8, .plain_dim = 8, .rotary_dim = 8, .value_dim = 16};
        }},
+      {latent_layouts,
+       [](Sample& s) {
+         s.shape.positions = sim::Positions::rotary;
+         s.shape.latent = {.key_value_rank = 8, .plain_dim = 8, .rotary_dim = 8, .value_dim = 16};
+         s.layout.tensor_parallel = 2;
+       }},
       {hybrid, [](Sample& s) { s.shape.hybrid.layers.assign(4, {.width = 32}); }},
       {no_loss, [](Sample& s) { s.shape.head = sim::Head::none; }},
       {data_parallel, [](Sample& s) { s.layout.data_parallel = 2; }},
@@ -259,6 +265,22 @@ const std::map<Feature, Change>& samples() {
       {muon, [](Sample& s) { s.layout.optimizer = sim::OptimizerKind::muon; }},
       {master_format, [](Sample& s) { s.layout.master_format = sim::MasterFormat::fp16; }},
       {adapters, [](Sample& s) { s.layout.lora_rank = 4; }},
+      {frozen_nf4,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.frozen_format = sim::FrozenFormat::nf4;
+       }},
+      {adapter_forms,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.lora_dropout = 0.1;
+       }},
+      {adapter_layouts,
+       [](Sample& s) {
+         s.layout.lora_rank = 4;
+         s.layout.data_parallel = 2;
+         s.layout.zero_stage = 3;
+       }},
       {lengths,
        [](Sample& s) {
          s.layout.packing_lengths.name = "lognormal";

@@ -85,6 +85,8 @@ Floats expected(const Case& c, int rank) {
       const Floats piece = operand(c, from);
       result.insert(result.end(), piece.begin(), piece.end());
     }
+  } else if (c.kind == Kind::ring_shift) {
+    result = operand(c, (rank + c.ranks - 1) % c.ranks);
   } else if (c.kind == Kind::all_to_all) {
     for (int from = 0; from < c.ranks; ++from) {
       const Floats data = operand(c, from);
@@ -160,6 +162,8 @@ std::uint64_t total_bytes(const Case& c) {
       return 2 * others * n;
     case Kind::barrier:
       return 2 * others * 4;
+    case Kind::ring_shift:
+      return static_cast<std::uint64_t>(c.ranks) * n;
     default:
       return others * n;
   }
@@ -207,11 +211,10 @@ int pick(Random& random, int first, int last) {
 
 Case random_case(Random& random) {
   Case c;
-  // Ring shifts are of context parallelism, which is not executed.
   constexpr std::array kinds{Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather,
                              Kind::broadcast,  Kind::reduce,         Kind::all_to_all,
-                             Kind::barrier};
-  c.kind = kinds[static_cast<std::size_t>(pick(random, 0, 6))];
+                             Kind::barrier,    Kind::ring_shift};
+  c.kind = kinds[static_cast<std::size_t>(pick(random, 0, 7))];
   const std::vector<Algorithm> algorithms = algorithms_of(c.kind);
   c.algorithm = algorithms[static_cast<std::size_t>(
       pick(random, 0, static_cast<int>(algorithms.size()) - 1))];
@@ -229,7 +232,10 @@ Case random_case(Random& random) {
       c.kind == Kind::reduce_scatter || c.kind == Kind::all_gather || c.kind == Kind::all_to_all;
   if (equal_parts) c.elements = c.elements / c.ranks * c.ranks;
   if (c.kind == Kind::barrier) c.elements = 0;
-  c.in_place = c.kind != Kind::all_to_all && pick(random, 0, 1) == 1;
+  c.in_place = c.kind != Kind::all_to_all && c.kind != Kind::ring_shift && pick(random, 0, 1) == 1;
+  // A shift to oneself is no message.
+  if (c.kind == Kind::ring_shift) c.ranks = std::max(2, c.ranks), c.per_node = 1;
+  c.root = std::min(c.root, c.ranks - 1);
   return c;
 }
 
