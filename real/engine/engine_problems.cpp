@@ -151,6 +151,8 @@ void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>&
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
                                          bool by_scores) {
+  if (model.is_diffusion)
+    return {fmt::format("{}: the engine executes no diffusion transformers", model.name)};
   if (model.is_layer_list)
     return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
   if (model.has_latent_attention())

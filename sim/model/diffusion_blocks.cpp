@@ -58,6 +58,19 @@ ModelOp gated_sum_op(const DiffusionShape& shape, std::string name, std::size_t 
   return op;
 }
 
+// Queries, keys and values of text and image are put into one tensor each (torch.cat); backward its
+// parts are views.
+ModelOp join_op(const DiffusionShape& shape) {
+  const std::int64_t width = 3 * shape.hidden;
+  return {.name = "join_streams",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::inner,
+          .in_features = width,
+          .out_features = width,
+          .forward_elements = 2 * as_double(width),
+          .forward_launches = 3};
+}
+
 // Norms of queries and keys of each head, rotary positions, attention without a mask.
 void append_joint_attention(Block& block, const DiffusionShape& shape, std::int64_t streams,
                             std::int64_t in) {
@@ -73,6 +86,7 @@ void append_joint_attention(Block& block, const DiffusionShape& shape, std::int6
   for (ModelOp& op : attention.ops) {
     if (op.kind == ModelOpKind::linear) continue;
     op.biases *= streams;  // of the norms
+    if (streams > 1 && op.function == Function::rotary) block.ops.push_back(join_op(shape));
     if (op.kind == ModelOpKind::attention) op.in_features = in;
     block.ops.push_back(std::move(op));
   }
@@ -212,6 +226,9 @@ Model build_diffusion(const DiffusionShape& shape) {
   for (std::int64_t layer = 0; layer < shape.single_layers; ++layer)
     model.layers.push_back(single_block(shape));
   model.output = block_of_outputs(shape);
+  model.notes.emplace_back(
+      "diffusion transformer: not validated: ten measured runs took 20 to 28% longer than their "
+      "forecasts (validation/BEYOND.md)");
   return model;
 }
 
