@@ -145,7 +145,8 @@ Model read_model(const Document& document) {
     refuse_other_kinds(document, FileKind::model);
     throw InputError(root.where(),
                      "not a model: expected one of \"transformer\", \"diffusion_transformer\" or "
-                     "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+                     "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a "
+                     "Hugging Face config.json)");
   }
   if (hugging_face) return read_hugging_face(document);
   if (diffusion) return read_diffusion(document);

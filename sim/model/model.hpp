@@ -470,9 +470,9 @@ struct Model {
   Execution execution;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
-  Block input;                             // embedding; may be empty
-  std::vector<Block> layers;               // one entry per layer
-  Block output;                            // final norm, head, loss; may be empty
+  Block input;                // embedding; may be empty
+  std::vector<Block> layers;  // one entry per layer
+  Block output;               // final norm, head, loss; may be empty
   // The encoder of images, one or none, whose output takes the place of tokens of this model: its
   // `input` is made of patches, and its `output` is the projector, which works on merged patches.
   std::vector<Model> vision;

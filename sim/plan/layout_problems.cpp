@@ -494,8 +494,8 @@ class Checker : private LayoutProblemList {
     refuse("tensor_parallel", layout_.tensor_parallel > 1, layout_.tensor_parallel, "1");
     refuse("optimizer", layout_.optimizer == OptimizerKind::muon, word(layout_.optimizer),
            "all but muon");
-    refuse("recompute", layout_.recompute == Recompute::selective ||
-                            layout_.recompute == Recompute::operators,
+    refuse("recompute",
+           layout_.recompute == Recompute::selective || layout_.recompute == Recompute::operators,
            word(layout_.recompute), "none, full");
     refuse("mlp_tiles", layout_.mlp_tiles > 1, layout_.mlp_tiles, "1");
   }

@@ -392,9 +392,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
       to.saved = bytes_from(static_cast<double>(to.saved.count()) / region.element);
     if (copies_attention_output(region)) to.saved += to.output;
     const std::int64_t seen = op.piece > 0 ? std::min(op.piece, region.row) : region.row;
-    to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
-                                                                 seen, region.element) *
-                                    static_cast<double>(region.tokens) / region.tensor);
+    to.attention_saved = bytes_from(
+        attention_kernel_saved_bytes(rank_attention(region, op), flash, seen, region.element) *
+        static_cast<double>(region.tokens) / region.tensor);
   }
 }
 

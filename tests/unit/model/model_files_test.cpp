@@ -225,7 +225,8 @@ TEST_CASE("a file that is no model is refused", "[model]") {
   REQUIRE_THROWS_AS(load_model("no/such/file.yaml"), InputError);
   REQUIRE(problem("source: x\n") ==
           "1:1 not a model: expected one of \"transformer\", \"diffusion_transformer\" or "
-          "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+          "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a Hugging "
+          "Face config.json)");
 }
 
 TEST_CASE("layers that differ are listed or counted, and contradictions refused", "[model]") {

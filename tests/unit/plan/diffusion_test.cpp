@@ -93,6 +93,7 @@ TEST_CASE("what diffusion transformers are not modelled with is refused", "[plan
   CHECK(first([](Layout& l) { l.lora_rank = 8; }) ==
         "the model reads no tokens with lora.rank, which is not modelled; allowed: 0");
   CHECK(first([](Layout& l) { l.context_parallel = 2; }) ==
-        "context_parallel is 2, but final_modulation of mmdit reads one token of each sequence, which "
+        "context_parallel is 2, but final_modulation of mmdit reads one token of each sequence, "
+        "which "
         "one rank alone would hold; allowed: 1");
 }
