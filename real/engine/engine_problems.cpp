@@ -196,6 +196,7 @@ void check_actions(const sim::Plan& plan, std::vector<std::string>& problems) {
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
                                          bool by_scores) {
+  if (model.is_diffusion) return {refusal(Feature::diffusion, model.name)};
   if (model.is_layer_list) return {refusal(Feature::layer_list, model.name)};
   if (model.is_hybrid()) return {refusal(Feature::hybrid, model.name)};
   const sim::Layout& layout = plan.layout;

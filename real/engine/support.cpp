@@ -55,6 +55,8 @@ constexpr std::array rows{
     none(hybrid, "Hybrid models", "model: layer_pattern, layer_kinds",
          "{}: the engine does not execute layers that differ in what they are made of "
          "(layer_pattern, layer_kinds)"),
+    none(diffusion, "Diffusion transformers", "model: diffusion",
+         "{}: the engine executes no diffusion transformers"),
     none(layer_list, "Lists of layers", "model: layers",
          "{} is a list of layers: the engine executes transformers"),
     none(no_loss, "Models without a loss", "model: head",

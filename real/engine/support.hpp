@@ -30,6 +30,7 @@ enum class Feature : std::uint8_t {
   latent_attention,
   latent_layouts,
   hybrid,
+  diffusion,
   layer_list,
   no_loss,
   data_parallel,

@@ -145,7 +145,9 @@ std::vector<ShippedModel> shipped_models() {
   std::vector<ShippedModel> models;
   for (const std::string& name : data_files("models")) {
     try {
-      models.push_back({name, load_model(find_data_file("models", name))});
+      Model model = load_model(find_data_file("models", name));
+      if (model.has_vision()) continue;  // its language model is shipped apart
+      models.push_back({name, std::move(model)});
     } catch (const InputError&) {
       continue;  // what is shipped and cannot be read fails elsewhere
     }

@@ -98,6 +98,7 @@ Scenario scenario_of(const JobFile& job, const ImportRequest& known, const Impor
                     .faults = {},
                     .flops = {},
                     .training = {}};
+  if (scenario.layout.images == 0) leave_out_vision(scenario.model);
   keep_one_order(scenario.layout, imported.framework.execution.eight_bit,
                  scenario.cluster.device());
   scenario.options.graphs = imported.graphs;

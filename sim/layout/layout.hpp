@@ -332,9 +332,9 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Images of each sequence, whose tokens stand in the place of others; 0: a vision encoder is left
   // out (sim/plan/rules/vision.md).
   std::int64_t images = 0;
-  std::int64_t image_tokens = 0;  // of an image in the sequence; 0: of the size that the model takes
-  // What of the encoder is not trained (Megatron-Bridge, freeze_vision_model and
-  // freeze_vision_projection).
+  // Tokens of an image in the sequence; 0: those of the size that the model takes.
+  std::int64_t image_tokens = 0;
+  // The parts in front of the language model that are not trained, as Megatron-Bridge names them.
   bool freeze_vision_model = false, freeze_vision_projection = false;
   // Sequences packed into one of `sequence_length`: the length that a token's sequence has in the
   // mean, sum of squares over sum. 0: nothing is packed.

@@ -139,8 +139,7 @@ Fields batch_and_sharding() {
        &Layout::image_tokens, nullptr, has_vision, false},
       {boolean_key("freeze_vision_model", "false", "the vision encoder is not trained"),
        &Layout::freeze_vision_model, nullptr, has_vision, false},
-      {boolean_key("freeze_vision_projection", "false",
-                   "nor is the projector behind it"),
+      {boolean_key("freeze_vision_projection", "false", "nor is the projector behind it"),
        &Layout::freeze_vision_projection, nullptr, has_vision, false},
       {integer_key("packed_length", {0, sequences.max}, "tokens", "0",
                    "of sequences packed into one: the length that a token's has in the mean; 0: "

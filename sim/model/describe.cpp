@@ -93,6 +93,7 @@ std::string layers_text(const Model& model) {
   if (model.layers.empty()) return text;
   if (model.is_hybrid()) return text + kinds_text(model);
   text += block_text(model.layers.front(), "first of the layers");
+  if (model.is_diffusion) return text + block_text(model.layers.back(), "last of the layers");
   const Block* mixed = model.first_layer_with_experts();
   if (mixed != nullptr && mixed != &model.layers.front())
     text += block_text(*mixed, fmt::format("layer {}, the first with experts",

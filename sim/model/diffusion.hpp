@@ -17,11 +17,11 @@ struct DiffusionShape {
   std::int64_t hidden = 0, heads = 0, feed_forward = 0;
   std::int64_t image_size = 0;  // pixels of an image's edge; of a token's
   std::int64_t patch = 0;
-  std::int64_t channels = 0;    // features of a token in the latent image
+  std::int64_t channels = 0;  // features of a token in the latent image
   std::int64_t text_tokens = 0, text_width = 0;
-  std::int64_t vector_width = 0;     // of the pooled text
-  std::int64_t timestep_width = 0;   // of the embedding of a time step
-  bool guidance = false;             // another such embedding (FLUX.1-dev)
+  std::int64_t vector_width = 0;    // of the pooled text
+  std::int64_t timestep_width = 0;  // of the embedding of a time step
+  bool guidance = false;            // another such embedding (FLUX.1-dev)
   std::int64_t image_tokens() const { return (image_size / patch) * (image_size / patch); }
   std::int64_t tokens() const { return image_tokens() + text_tokens; }
 };

@@ -2,9 +2,10 @@
 //
 // Source: pytorch/torchtitan, models/flux/model/layers.py and model.py (DoubleStreamBlock,
 // SingleStreamBlock, Modulation, LastLayer), which follow black-forest-labs/flux.
-// Traffic counts a fused kernel where NVIDIA NeMo has one (jit_fuser of modulated norms and of gated
-// sums): a modulated tensor is read and written once. All sizes are per token of the joint sequence;
-// the linears of a double block have two matrices, each for half of the tokens in their kernels.
+// Traffic counts a fused kernel where NVIDIA NeMo has one (jit_fuser of modulated norms and of
+// gated sums): a modulated tensor is read and written once. All sizes are per token of the joint
+// sequence; the linears of a double block have two matrices, each for half of the tokens in their
+// kernels.
 #include <utility>
 
 #include "sim/model/diffusion.hpp"
@@ -28,10 +29,10 @@ ModelOp plain_norm(const DiffusionShape& shape, std::string name, bool adds) {
   return op;
 }
 
-// Of one vector for each image: silu, and a product that makes so many vectors of the hidden size.
+// One vector for each image: silu, and a product that makes so many vectors of the hidden size.
 ModelOp modulation_op(const DiffusionShape& shape, std::string name, std::int64_t vectors) {
-  ModelOp op = linear_op(std::move(name), TensorSplit::sequence, shape.hidden,
-                         vectors * shape.hidden, true);
+  ModelOp op =
+      linear_op(std::move(name), TensorSplit::sequence, shape.hidden, vectors * shape.hidden, true);
   op.once_per_sequence = true;
   return op;
 }
@@ -58,6 +59,19 @@ ModelOp gated_sum_op(const DiffusionShape& shape, std::string name, std::size_t 
   return op;
 }
 
+// Queries, keys and values of text and image are put into one tensor each (torch.cat); backward its
+// parts are views.
+ModelOp join_op(const DiffusionShape& shape) {
+  const std::int64_t width = 3 * shape.hidden;
+  return {.name = "join_streams",
+          .kind = ModelOpKind::elementwise,
+          .split = TensorSplit::inner,
+          .in_features = width,
+          .out_features = width,
+          .forward_elements = 2 * as_double(width),
+          .forward_launches = 3};
+}
+
 // Norms of queries and keys of each head, rotary positions, attention without a mask.
 void append_joint_attention(Block& block, const DiffusionShape& shape, std::int64_t streams,
                             std::int64_t in) {
@@ -73,6 +87,7 @@ void append_joint_attention(Block& block, const DiffusionShape& shape, std::int6
   for (ModelOp& op : attention.ops) {
     if (op.kind == ModelOpKind::linear) continue;
     op.biases *= streams;  // of the norms
+    if (streams > 1 && op.function == Function::rotary) block.ops.push_back(join_op(shape));
     if (op.kind == ModelOpKind::attention) op.in_features = in;
     block.ops.push_back(std::move(op));
   }
@@ -129,8 +144,8 @@ Block single_block(const DiffusionShape& shape) {
   block.ops.push_back(linear_op("qkv_mlp_up", TensorSplit::column, h, wide, true));
   append_joint_attention(block, shape, 1, wide);
   block.ops.push_back(joined_activation(shape));
-  block.ops.push_back(linear_op("projection_mlp_down", TensorSplit::row, h + shape.feed_forward, h,
-                                true));
+  block.ops.push_back(
+      linear_op("projection_mlp_down", TensorSplit::row, h + shape.feed_forward, h, true));
   block.ops.push_back(gated_sum_op(shape, "residual", 0));
   return block;
 }
@@ -144,14 +159,13 @@ std::int64_t embedder_parameters(std::int64_t in, std::int64_t h) {
 // than a thousandth of the FLOPs, timed by their bytes.
 Block block_of_inputs(const DiffusionShape& shape) {
   const std::int64_t h = shape.hidden;
-  const std::int64_t vectors = embedder_parameters(shape.timestep_width, h) *
-                                   (shape.guidance ? 2 : 1) +
-                               embedder_parameters(shape.vector_width, h);
-  const std::int64_t parameters =
-      shape.channels * h + h + shape.text_width * h + h + vectors;
-  const double read = as_double(shape.channels * shape.image_tokens() +
-                                shape.text_width * shape.text_tokens) /
-                      as_double(shape.tokens());
+  const std::int64_t vectors =
+      embedder_parameters(shape.timestep_width, h) * (shape.guidance ? 2 : 1) +
+      embedder_parameters(shape.vector_width, h);
+  const std::int64_t parameters = shape.channels * h + h + shape.text_width * h + h + vectors;
+  const double read =
+      as_double(shape.channels * shape.image_tokens() + shape.text_width * shape.text_tokens) /
+      as_double(shape.tokens());
   const double products = read * as_double(h) + as_double(vectors) / as_double(shape.tokens());
   Block block{.name = "embedding", .ops = {}, .output_elements = h};
   block.ops.push_back({.name = "embeddings",
@@ -212,6 +226,9 @@ Model build_diffusion(const DiffusionShape& shape) {
   for (std::int64_t layer = 0; layer < shape.single_layers; ++layer)
     model.layers.push_back(single_block(shape));
   model.output = block_of_outputs(shape);
+  model.notes.emplace_back(
+      "diffusion transformer: not validated: ten measured runs took 20 to 28% longer than their "
+      "forecasts (validation/BEYOND.md)");
   return model;
 }
 

@@ -12,8 +12,8 @@ namespace {
 namespace limits = transformer_limits;
 
 DiffusionShape read_shape_of_diffusion(const ObjectReader& in) {
-  const IntegerRange layers{.min = 0, .max = limits::layers}, width{.min = 1, .max = limits::hidden},
-      pixels{.min = 1, .max = limits::pixels};
+  const IntegerRange layers{.min = 0, .max = limits::layers},
+      width{.min = 1, .max = limits::hidden}, pixels{.min = 1, .max = limits::pixels};
   DiffusionShape shape;
   shape.family = in.text_or("family", "mmdit");
   shape.double_layers = in.integer("double_layers", layers);

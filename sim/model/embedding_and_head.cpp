@@ -6,8 +6,8 @@
 
 namespace sim {
 
-// Forward: reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
-// row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
+// Forward: reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to
+// the row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
 ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
                        std::int64_t hidden) {
   return {.name = std::move(name),

@@ -139,14 +139,17 @@ Model read_model(const Document& document) {
   const ObjectReader root = document.root_object();
   const bool transformer = root.has("transformer");
   const bool layer_list = root.has("layer_list");
+  const bool diffusion = root.has("diffusion_transformer");
   const bool hugging_face = root.has("model_type") || root.has("architectures");
-  if (int{transformer} + int{layer_list} + int{hugging_face} != 1) {
+  if (int{transformer} + int{layer_list} + int{diffusion} + int{hugging_face} != 1) {
     refuse_other_kinds(document, FileKind::model);
     throw InputError(root.where(),
-                     "not a model: expected one of \"transformer\" or \"layer_list\" (a model of "
-                     "ours), or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+                     "not a model: expected one of \"transformer\", \"diffusion_transformer\" or "
+                     "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a "
+                     "Hugging Face config.json)");
   }
   if (hugging_face) return read_hugging_face(document);
+  if (diffusion) return read_diffusion(document);
   return transformer ? read_transformer(document) : read_layer_list(document);
 }
 

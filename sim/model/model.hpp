@@ -137,6 +137,9 @@ struct ModelOp {
   // the micro-batch (also of dispatch and combine).
   std::int64_t experts = 0;
   std::int64_t per_token = 1;
+  // Linear: so many matrices of this shape, each for an equal share of the tokens (the streams of a
+  // diffusion transformer); `weights` and `biases` are those of all.
+  std::int64_t streams = 1;
   bool in_place = false;               // works on its input: rotary embedding, q/k norms
   bool backward_reads_output = false;  // attention, ReLU: the next operator keeps it
   std::int64_t in_features = 0;
@@ -479,6 +482,7 @@ struct Model {
   std::string family;  // "gpt2", "llama", "bert", "vit", "layers", ...
   std::string source;  // where its figures come from
   bool is_layer_list = false;
+  bool is_diffusion = false;  // its tokens are of text and of an image (diffusion.hpp)
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;    // unpadded; 0 for ViT and layer lists
   std::int64_t max_sequence = 0;  // longest sequence, 0: unlimited (rotary embedding)
@@ -488,9 +492,9 @@ struct Model {
   Execution execution;
   std::int64_t feed_forward = 0;
   bool tied_embedding = false;
-  Block input;                             // embedding; may be empty
-  std::vector<Block> layers;               // one entry per layer
-  Block output;                            // final norm, head, loss; may be empty
+  Block input;                // embedding; may be empty
+  std::vector<Block> layers;  // one entry per layer
+  Block output;               // final norm, head, loss; may be empty
   // The encoder of images, one or none, whose output takes the place of tokens of this model: its
   // `input` is made of patches, and its `output` is the projector, which works on merged patches.
   std::vector<Model> vision;

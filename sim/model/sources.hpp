@@ -1,4 +1,4 @@
-// The three kinds of file a model comes from. Each reader throws InputError with every problem of
+// The kinds of file a model comes from. Each reader throws InputError with every problem of
 // the file; none of them computes anything before the file is known to be sound.
 #pragma once
 
@@ -10,6 +10,7 @@ namespace sim {
 
 Model read_transformer(const Document& document);
 Model read_layer_list(const Document& document);
+Model read_diffusion(const Document& document);
 Model read_hugging_face(const Document& document);
 
 // The name of a model whose file does not give one: "models/gpt2.yaml" -> "gpt2", and for a

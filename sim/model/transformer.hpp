@@ -36,8 +36,7 @@ Model build_vision_encoder(const TransformerShape& shape);
 // Puts the tokens of images, which the block is given, in the place of others.
 ModelOp place_images_op(const TransformerShape& shape);
 // A small table whose rows are added to the embedding: learned positions, token types.
-ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
-                       std::int64_t hidden);
+ModelOp added_table_op(std::string name, Function function, std::int64_t rows, std::int64_t hidden);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
 // Multiplies by a number: reads and writes, backward the same. Keeps nothing.

@@ -158,8 +158,8 @@ struct Projector {
   bool operator==(const Projector&) const = default;
 };
 
-// VisionEncoder is a ViT whose patches become tokens of the language model. Its layers are pre-norm,
-// without a mask and without dropout.
+// VisionEncoder is a ViT whose patches become tokens of the language model. Its layers are
+// pre-norm, without a mask and without dropout.
 struct VisionEncoder {
   std::int64_t layers = 0;  // 0: there is no encoder
   std::int64_t hidden = 0;

@@ -45,10 +45,9 @@ ModelOp norm_of(NormKind kind, std::string name, std::int64_t width, std::int64_
 // A convolution whose stride is its kernel: a linear over the pixels of a patch.
 Block block_of_patches(const VisionEncoder& vision, const TransformerShape& shape) {
   Block block{.name = "vision.patches", .ops = {}, .output_elements = vision.hidden};
-  block.ops.push_back(
-      linear_op("patch_embedding", TensorSplit::sequence,
-                vision.channels * vision.frames * vision.patch * vision.patch, vision.hidden,
-                vision.patch_bias));
+  block.ops.push_back(linear_op("patch_embedding", TensorSplit::sequence,
+                                vision.channels * vision.frames * vision.patch * vision.patch,
+                                vision.hidden, vision.patch_bias));
   if (vision.positions > 0) {
     block.ops.push_back(
         added_table_op("positions", Function::none, vision.positions, vision.hidden));
@@ -84,11 +83,9 @@ void append_linears(Block& block, const Projector& projector, std::int64_t in, s
         linear_op("projector_" + std::to_string(i + 1), split, in, widths[i], projector.biases));
     in = widths[i];
     if (i + 1 == widths.size()) break;
-    block.ops.push_back(activation_op("projector_activation_" + std::to_string(i + 1),
-                                      Activation::gelu,
-                                      split == TensorSplit::column ? TensorSplit::inner
-                                                                   : TensorSplit::sequence,
-                                      in));
+    block.ops.push_back(activation_op(
+        "projector_activation_" + std::to_string(i + 1), Activation::gelu,
+        split == TensorSplit::column ? TensorSplit::inner : TensorSplit::sequence, in));
   }
 }
 

@@ -59,8 +59,8 @@ void check_encoder(const ObjectReader& in, const VisionEncoder& vision, const Vi
                                        "encoder",
                                        vision.heads, vision.hidden));
   else if (vision.head_dim() > limits::head_dim)
-    in.problem(keys.heads, fmt::format("heads of {} features; allowed: up to {}",
-                                       vision.head_dim(), limits::head_dim));
+    in.problem(keys.heads, fmt::format("heads of {} features; allowed: up to {}", vision.head_dim(),
+                                       limits::head_dim));
   const std::int64_t edge = vision.patch * vision.projector.merge;
   if (vision.image_size % edge != 0)
     in.problem(keys.size, fmt::format("an image of {} pixels is no multiple of {}, the edge of the "
@@ -113,8 +113,8 @@ std::string vision_text(const VisionEncoder& vision) {
   flag("rotary", vision.rotary);
   number("window", vision.window, 0);
   if (!vision.full_attention.empty())
-    text += fmt::format(", full_attention: {}",
-                        layer_set_text(vision.full_attention, vision.layers));
+    text +=
+        fmt::format(", full_attention: {}", layer_set_text(vision.full_attention, vision.layers));
   flag("norm_before", vision.norm_before);
   flag("norm_behind", vision.norm_behind);
   return text + "}";
@@ -125,8 +125,7 @@ std::string projector_text(const Projector& projector) {
   if (projector.has_norm) text += fmt::format(", norm: {}", word(projector.norm));
   if (!projector.widths.empty())
     text += fmt::format(", widths: [{}]", fmt::join(projector.widths, ", "));
-  return text +
-         fmt::format(", biases: {}, deepstack: {}}}", projector.biases, projector.deepstack);
+  return text + fmt::format(", biases: {}, deepstack: {}}}", projector.biases, projector.deepstack);
 }
 
 }  // namespace sim

@@ -43,6 +43,7 @@ class Checker : private LayoutProblemList {
     check_adapters(layout_, model_, *this);
     check_packing(layout_, model_, *this);
     check_vision(layout_, model_, *this);
+    if (model_.is_diffusion) diffusion();
     check_quantized(layout_, model_, *this);
     check_local_steps(layout_, model_, *this);
     check_servers(layout_, model_, *this);
@@ -504,6 +505,21 @@ class Checker : private LayoutProblemList {
               "optimizer is {} and framework.optimizer eager: PyTorch has no {}; allowed: adam, "
               "momentum, sgd, or framework.optimizer fused",
               word(layout_.optimizer), word(layout_.optimizer));
+  }
+
+  void diffusion() {
+    const auto refuse = [&](const char* key, bool given, const auto& value, const char* allowed) {
+      if (given)
+        problem(key, "{} is {}: not modelled for diffusion transformers; allowed: {}", key, value,
+                allowed);
+    };
+    refuse("tensor_parallel", layout_.tensor_parallel > 1, layout_.tensor_parallel, "1");
+    refuse("optimizer", layout_.optimizer == OptimizerKind::muon, word(layout_.optimizer),
+           "all but muon");
+    refuse("recompute",
+           layout_.recompute == Recompute::selective || layout_.recompute == Recompute::operators,
+           word(layout_.recompute), "none, full");
+    refuse("mlp_tiles", layout_.mlp_tiles > 1, layout_.mlp_tiles, "1");
   }
 
   void formats() {

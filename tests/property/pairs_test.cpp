@@ -49,6 +49,21 @@ TEST_CASE("scenarios in which values meet are refused by their check, or simulat
     WARN(scenarios.pairs_met() << " pairs of " << scenarios.values() << " values have met");
 }
 
+TEST_CASE("values meet a vision encoder that runs", "[pairs]") {
+  PairOptions options = all_pairs();
+  for (const SmallModel& model : small_models())
+    if (model.name == "vision") options.models = {model.yaml};
+  REQUIRE(options.models.size() == 1);
+  options.fixed["layout.images"] = "2";
+  PairScenarios scenarios{number("STEPCAST_PAIRS_SEED", 1), options};
+  for (std::uint64_t i = 0; i < number("STEPCAST_PAIRS", 400) / 8; ++i) {
+    const PairScenario pair = scenarios.next();
+    INFO(pair.yaml);
+    CHECK(failure_of(pair.scenario).empty());
+    CHECK(pair.scenario.model.has_vision());
+  }
+}
+
 TEST_CASE("every key of the layout and the framework is drawn, but for those listed", "[pairs]") {
   CHECK(keys_not_drawn() == std::vector<std::string>{"layout.data_parallel",
                                                      "layout.layers_per_stage", "framework.name",

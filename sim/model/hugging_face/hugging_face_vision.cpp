@@ -115,12 +115,9 @@ void read_llama4_vision(const Fields& fields, VisionEncoder& vision) {
   vision.rotary = vision.norm_before = vision.norm_behind = true;
   const std::int64_t wide = fields.size_or({"projector_input_dim"}, 4096, limits::feed_forward);
   const std::int64_t out = fields.size_or({"projector_output_dim"}, 4096, limits::feed_forward);
-  const double ratio =
-      fields.in().real_or("pixel_shuffle_ratio", 0.5, {.min = 1.0 / 64, .max = 1});
-  vision.projector = {.merge = std::llround(1 / ratio),
-                      .has_norm = false,
-                      .widths = {wide, out},
-                      .biases = false};
+  const double ratio = fields.in().real_or("pixel_shuffle_ratio", 0.5, {.min = 1.0 / 64, .max = 1});
+  vision.projector = {
+      .merge = std::llround(1 / ratio), .has_norm = false, .widths = {wide, out}, .biases = false};
 }
 
 // CLIPVisionModel, and two linears.
@@ -143,21 +140,25 @@ void read_moonvit(const Fields& fields, VisionEncoder& vision) {
   set_merger(NormKind::layer, vision);
 }
 
-enum class Encoder : std::uint8_t { qwen2_vl, qwen2_5_vl, qwen3_vl, gemma3, llama4, llava, moonvit };
+enum class Encoder : std::uint8_t {
+  qwen2_vl,
+  qwen2_5_vl,
+  qwen3_vl,
+  gemma3,
+  llama4,
+  llava,
+  moonvit
+};
 struct EncoderOf {
   std::string_view model_type;
   Encoder encoder;
 };
-constexpr std::array encoders{EncoderOf{"qwen2_vl", Encoder::qwen2_vl},
-                              EncoderOf{"qwen2_5_vl", Encoder::qwen2_5_vl},
-                              EncoderOf{"qwen3_vl", Encoder::qwen3_vl},
-                              EncoderOf{"qwen3_vl_moe", Encoder::qwen3_vl},
-                              EncoderOf{"qwen3_5", Encoder::qwen3_vl},
-                              EncoderOf{"qwen3_5_moe", Encoder::qwen3_vl},
-                              EncoderOf{"gemma3", Encoder::gemma3},
-                              EncoderOf{"llama4", Encoder::llama4},
-                              EncoderOf{"llava", Encoder::llava},
-                              EncoderOf{"kimi_vl", Encoder::moonvit}};
+constexpr std::array encoders{
+    EncoderOf{"qwen2_vl", Encoder::qwen2_vl}, EncoderOf{"qwen2_5_vl", Encoder::qwen2_5_vl},
+    EncoderOf{"qwen3_vl", Encoder::qwen3_vl}, EncoderOf{"qwen3_vl_moe", Encoder::qwen3_vl},
+    EncoderOf{"qwen3_5", Encoder::qwen3_vl},  EncoderOf{"qwen3_5_moe", Encoder::qwen3_vl},
+    EncoderOf{"gemma3", Encoder::gemma3},     EncoderOf{"llama4", Encoder::llama4},
+    EncoderOf{"llava", Encoder::llava},       EncoderOf{"kimi_vl", Encoder::moonvit}};
 
 std::optional<Encoder> encoder_of(const ObjectReader& root) {
   if (!root.has("model_type") || !root.has("vision_config")) return std::nullopt;

@@ -43,7 +43,7 @@ class StageBlockMaker {
   }
 
  private:
-  // What stands before the first layer. The first block that is trained hands no gradient on.
+  // Adds the blocks before the first layer. The first one that is trained hands no gradient on.
   void add_start() {
     const std::size_t begin = made_.blocks.size();
     if (model_.vision) add_vision(*model_.vision);

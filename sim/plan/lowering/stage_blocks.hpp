@@ -14,10 +14,10 @@ namespace sim::lowering {
 struct StageBlock {
   std::uint32_t shape = 0;  // index into ShardedModel::blocks
   std::int16_t layer = -1;
-  int chunk = 0;                             // of this rank
-  std::uint32_t first_op = 0;                // of all operators of the stage
-  std::uint32_t first_saved = 0;             // in the saved states of a micro-batch of its chunk
-  bool left_out = false;                     // of recomputation
+  int chunk = 0;                  // of this rank
+  std::uint32_t first_op = 0;     // of all operators of the stage
+  std::uint32_t first_saved = 0;  // in the saved states of a micro-batch of its chunk
+  bool left_out = false;          // of recomputation
   BlockPlace place = BlockPlace::layer;
   bool is_first = false;   // of the model's blocks that are trained: hands no gradient on
   bool is_output = false;  // of the model

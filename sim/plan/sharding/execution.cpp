@@ -37,6 +37,7 @@ Bytes unread_output(const Region& region, const Block& block, const ShardedOp& l
 std::vector<std::int64_t> products_of(const Block& layer, std::size_t i,
                                       const AttentionShape& attention) {
   const ModelOp& op = layer.ops[i];
+  if (op.streams > 1) return {op.out_features};
   const std::int64_t queries = attention.heads * attention.head_dim;
   const std::int64_t keys = attention.kv_heads * attention.head_dim;
   const bool last = i + 1 == layer.ops.size();
@@ -105,7 +106,7 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
   if (!is_quantized(op, *region.layout)) return;
   const EightBitCasts casts = eight_bit_casts(region.model->execution, op, before, *region.layout);
   const auto& [tokens, out, in] = forward;
-  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
+  const std::int64_t matrices = op.experts > 0 ? region.experts : op.streams;
   to.encode_input = encode_kernel(region, op, casts.input, tokens, in);
   to.encode_saved = encode_kernel(region, op, casts.saved_input, tokens, in);
   to.encode_gradient = encode_kernel(region, op, casts.gradient, tokens, out);

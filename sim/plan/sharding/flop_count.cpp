@@ -68,11 +68,11 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;
-    const double seen = op.piece > 0 ? std::min(static_cast<double>(op.piece), counted.attended)
-                                     : counted.attended;
-    flops.forward =
-        2.0 * tokens * seen * share_in_window(op.window, whole(counted.attended)) *
-        static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) * (half ? 0.5 : 1.0);
+    const double seen =
+        op.piece > 0 ? std::min(static_cast<double>(op.piece), counted.attended) : counted.attended;
+    flops.forward = 2.0 * tokens * seen * share_in_window(op.window, whole(counted.attended)) *
+                    static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) *
+                    (half ? 0.5 : 1.0);
     if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
   }
@@ -114,9 +114,8 @@ double vision_flops(const Model& model, const Layout& layout, AttentionCount cou
     const CountedTokens counted{static_cast<double>(tokens), static_cast<double>(tokens)};
     const BlockFlops flops = flops_of(encoder, block, own, count, counted);
     if (!trains) return flops.forward;
-    const double more = with_recomputation && again
-                            ? run_again(encoder, block, own, count, counted)
-                            : 0;
+    const double more =
+        with_recomputation && again ? run_again(encoder, block, own, count, counted) : 0;
     return flops.forward + flops.backward + more;
   };
   const bool trains = !layout.freeze_vision_model;
@@ -124,8 +123,8 @@ double vision_flops(const Model& model, const Layout& layout, AttentionCount cou
   for (std::size_t i = 0; i < encoder.layers.size(); ++i)
     sum += flops_for(encoder.layers[i], own.sequence_length, trains,
                      recomputes(layout, static_cast<int>(i)));
-  sum += flops_for(encoder.output, tokens_of_image(model, layout),
-                   !layout.freeze_vision_projection, false);
+  sum += flops_for(encoder.output, tokens_of_image(model, layout), !layout.freeze_vision_projection,
+                   false);
   return sum * static_cast<double>(own.global_batch);
 }
 

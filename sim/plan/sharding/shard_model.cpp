@@ -12,13 +12,14 @@ namespace sim {
 namespace {
 
 auto shape_of(const ModelOp& op) {
-  return std::make_tuple(
-      op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
-      op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
-      op.tied_to_embedding, op.shares_with, op.sixteen_bits, op.once_per_sequence, op.products,
-      op.window, op.piece, op.kv_heads, op.top_keys, op.reuses_choice, op.splits_parameters,
-      op.forward_elements, op.backward_elements, op.saved_elements, op.saved_fixed_bytes,
-      op.saved_input_elements, op.forward_flops.count(), op.backward_flops.count());
+  return std::make_tuple(op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts,
+                         op.per_token, op.in_place, op.backward_reads_output, op.in_features,
+                         op.out_features, op.weights, op.biases, op.streams, op.tied_to_embedding,
+                         op.shares_with, op.sixteen_bits, op.once_per_sequence, op.products,
+                         op.window, op.piece, op.kv_heads, op.top_keys, op.reuses_choice,
+                         op.splits_parameters, op.forward_elements, op.backward_elements,
+                         op.saved_elements, op.saved_fixed_bytes, op.saved_input_elements,
+                         op.forward_flops.count(), op.backward_flops.count());
 }
 
 bool same_block(const Block& a, const Block& b) {

@@ -154,7 +154,7 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
   to.output = row ? Bytes{outside * out * region.element} : to.whole_output;
   to.products = op.products;
   const std::int64_t each = out / op.products;
-  const std::int64_t matrices = op.experts > 0 ? region.experts : 1;
+  const std::int64_t matrices = op.experts > 0 ? region.experts : op.streams;
   const std::int64_t rows = divide_up(tokens, matrices);
   const Bytes weight_gradient{each * in * matrices *
                               bytes_of(written_gradient_dtype(*region.model, *region.layout))};
@@ -181,7 +181,7 @@ void shard_linear(const Region& region, const ModelOp& op, const ModelOp* before
         OpKind::elementwise, region, op,
         op.backward_elements * summed * region.element / static_cast<double>(column ? t : 1));
   }
-  const std::int64_t biases_of_one = op.biases / std::max<std::int64_t>(1, op.experts);
+  const std::int64_t biases_of_one = op.biases / std::max<std::int64_t>(op.streams, op.experts);
   const std::int64_t biases =
       matrices *
       (biases_of_one == op.out_features && column ? out : biases_of_one / (column ? t : 1));

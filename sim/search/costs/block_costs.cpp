@@ -88,8 +88,7 @@ bool is_of_experts(const Program& program, const Site& site) {
 
 // A vision encoder is counted with the embedding, which it stands before.
 BlockPlace place_of(const Site& site) {
-  const bool vision =
-      site.place == BlockPlace::vision || site.place == BlockPlace::vision_layer;
+  const bool vision = site.place == BlockPlace::vision || site.place == BlockPlace::vision_layer;
   return vision ? BlockPlace::input : site.place;
 }
 
@@ -383,8 +382,8 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
   for (std::size_t i = 0; i < costs.layers.size() && layout.trains_adapters(); ++i)
     costs.layers[i].frozen_bytes = frozen_bytes_of(sharded.blocks[sharded.of_layer[i]], layout);
   costs.boundary = INT64_MAX;
-  const auto blocks = sharded.vision ? sharded.vision->patches
-                                     : static_cast<std::uint32_t>(sharded.blocks.size());
+  const auto blocks =
+      sharded.vision ? sharded.vision->patches : static_cast<std::uint32_t>(sharded.blocks.size());
   for (std::uint32_t i = 0; i < blocks; ++i) {
     if (sharded.output && i == *sharded.output) continue;
     const std::int64_t bytes = sharded.blocks[i].output.count();

@@ -224,8 +224,9 @@ TEST_CASE("a file that is no model is refused", "[model]") {
   REQUIRE_THROWS_AS(from_yaml(small + "layer_list: {}\n"), InputError);
   REQUIRE_THROWS_AS(load_model("no/such/file.yaml"), InputError);
   REQUIRE(problem("source: x\n") ==
-          "1:1 not a model: expected one of \"transformer\" or \"layer_list\" (a model of ours), "
-          "or \"model_type\" or \"architectures\" (a Hugging Face config.json)");
+          "1:1 not a model: expected one of \"transformer\", \"diffusion_transformer\" or "
+          "\"layer_list\" (a model of ours), or \"model_type\" or \"architectures\" (a Hugging "
+          "Face config.json)");
 }
 
 TEST_CASE("layers that differ are listed or counted, and contradictions refused", "[model]") {
@@ -252,7 +253,7 @@ TEST_CASE("layers that differ are listed or counted, and contradictions refused"
 
 TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
-  REQUIRE(examples.size() == 8);
+  REQUIRE(examples.size() == 9);
   // Llama 3.1 8B, but for the two token types.
   REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
   const TransformerShape varied = *from_yaml(examples[1]).shape;
@@ -286,7 +287,8 @@ TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
       "  feed_forward: 18432\n  vocabulary: 129280\n  norm: rms\n  activation: swiglu\n"
       "  positions: rotary\n  biases: none\n";
   REQUIRE(from_yaml(deepseek_v3 + examples[6]).parameters() == 671'026'404'352);
-  const Model list = from_yaml(examples[7]);
+  REQUIRE(from_yaml(examples[7]).parameters() == 11'901'408'320);  // FLUX.1-dev
+  const Model list = from_yaml(examples[8]);
   REQUIRE(list.parameters() == 18'536);
   // The values that the example says are the defaults.
   REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);

@@ -37,7 +37,7 @@ const std::string qwen2_5_vl = R"({"architectures": ["Qwen2_5_VLForConditionalGe
     "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14, "window_size": 112,
     "fullatt_block_indexes": [7, 15, 23, 31], "temporal_patch_size": 2}})";
 
-// Of Qwen/Qwen3-VL-8B-Instruct and -30B-A3B-Instruct.
+// The same of Qwen/Qwen3-VL-8B-Instruct and -30B-A3B-Instruct.
 std::string qwen3_vl(const std::string& type, const std::string& text, int out) {
   return R"({"model_type": ")" + type + R"(", "tie_word_embeddings": false, "text_config": )" +
          text + R"(, "vision_config": {"deepstack_visual_indexes": [8, 16, 24], "depth": 27,
@@ -57,7 +57,7 @@ const std::string qwen3_30b = R"({"model_type": "qwen3_vl_moe_text", "head_dim":
     "num_attention_heads": 32, "num_hidden_layers": 48, "num_key_value_heads": 4,
     "vocab_size": 151936})";
 
-// Of google/gemma-3-4b-it.
+// The same of google/gemma-3-4b-it.
 const std::string gemma_3_4b = R"({"model_type": "gemma3", "mm_tokens_per_image": 256,
     "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
     "num_hidden_layers": 34, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
@@ -66,7 +66,7 @@ const std::string gemma_3_4b = R"({"model_type": "gemma3", "mm_tokens_per_image"
     "model_type": "siglip_vision_model", "num_attention_heads": 16, "num_hidden_layers": 27,
     "patch_size": 14, "vision_use_head": false}})";
 
-// Of llava-hf/llava-1.5-7b-hf.
+// The same of llava-hf/llava-1.5-7b-hf.
 const std::string llava_7b = R"({"model_type": "llava", "text_config": {"model_type": "llama",
     "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
     "num_attention_heads": 32, "vocab_size": 32064, "max_position_embeddings": 4096},
@@ -124,12 +124,11 @@ TEST_CASE("shipped models with an encoder are those of their config.json", "[mod
     CHECK(*file.shape == shape);
   };
   same(shipped_with_vision("qwen2.5-vl-7b"), read_config(qwen2_5_vl));
-  same(shipped_with_vision("qwen3-vl-8b"),
-       [] {
-         Model json = read_config(qwen3_vl("qwen3_vl", qwen3_8b, 4096));
-         json.shape->family = "qwen3_vl";  // text_config has a name of its own
-         return json;
-       }());
+  same(shipped_with_vision("qwen3-vl-8b"), [] {
+    Model json = read_config(qwen3_vl("qwen3_vl", qwen3_8b, 4096));
+    json.shape->family = "qwen3_vl";  // text_config has a name of its own
+    return json;
+  }());
 }
 
 TEST_CASE("an encoder goes into a model file of ours and back", "[model]") {

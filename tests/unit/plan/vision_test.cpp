@@ -113,8 +113,7 @@ TEST_CASE("the encoder runs before the first layer and behind all of them backwa
   CHECK(backward.count("vision.patch_embedding.input_gradient") == 0);
 }
 
-TEST_CASE("what is frozen has no backward pass, gradients or optimizer states",
-          "[plan][vision]") {
+TEST_CASE("what is frozen has no backward pass, gradients or optimizer states", "[plan][vision]") {
   const Model model = with_encoder();
   Layout layout = with_images(1, 2, 1, 2);
   layout.zero_stage = GENERATE(0, 1, 2, 3);
@@ -185,9 +184,9 @@ TEST_CASE("a vision encoder that a layout cannot have is refused", "[plan][visio
   };
   const Model model = with_encoder();
   CHECK(first(model, [](Layout&) {}) == "none");
-  CHECK(first(test::transformer(1), [](Layout&) {}) ==
-        "images: images is 3, but " + test::transformer(1).name +
-            " has no vision encoder; allowed: 0");
+  CHECK(first(test::transformer(1), [](Layout&) {}) == "images: images is 3, but " +
+                                                           test::transformer(1).name +
+                                                           " has no vision encoder; allowed: 0");
   CHECK(first(model, [](Layout& l) { l.image_tokens = 0; }) ==
         "image_tokens: image_tokens is 0, and the encoder of " + model.name +
             " takes images of any size; allowed: 1 or more");
@@ -200,9 +199,11 @@ TEST_CASE("a vision encoder that a layout cannot have is refused", "[plan][visio
         "false: gradients through a frozen projector are not modelled; allowed: false");
   CHECK(first(model, [](Layout& l) { l.optimizer = OptimizerKind::muon; }) ==
         "optimizer: optimizer muon: not modelled with images");
-  CHECK(first(model, [](Layout& l) {
-          l.lora_rank = 8;
-          l.freeze_vision_model = true;
-        }) == "freeze_vision_model: adapters are trained beside a vision encoder that is; allowed "
-              "with lora: freeze_vision_model true and freeze_vision_projection true");
+  CHECK(first(model,
+              [](Layout& l) {
+                l.lora_rank = 8;
+                l.freeze_vision_model = true;
+              }) ==
+        "freeze_vision_model: adapters are trained beside a vision encoder that is; allowed "
+        "with lora: freeze_vision_model true and freeze_vision_projection true");
 }

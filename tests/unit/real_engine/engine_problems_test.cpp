@@ -201,6 +201,10 @@ TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]")
   CHECK(problems_of(sim::test::equal_layers({})) ==
         Problems{sim::test::equal_layers({}).name +
                  " is a list of layers: the engine executes transformers"});
+  sim::Model diffusion = sim::build_transformer(plain_shape());
+  diffusion.is_diffusion = true;
+  CHECK(problems_of(diffusion) ==
+        Problems{diffusion.name + ": the engine executes no diffusion transformers"});
   CHECK(problems_of(sim::build_transformer(plain_shape()), sim::DType::fp8) ==
         Problems{"layout.compute_dtype: the engine does not execute 8-bit products"});
 }
