@@ -38,8 +38,9 @@ class LossChunkChecker {
     if (runs.held_logits > 1 || runs.loss_metrics > 0)
       refuse(
           "the framework reads all logits behind the loss (framework.held_logits, loss_metrics)");
-    if (holds_units(model_, layout_))
-      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled");
+    if (holds_units(model_, layout_) && runs.loss_chunks == LossChunks::at_once_fp32)
+      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled "
+             "with framework.loss_chunks_backward at_once_fp32");
   }
 
   // A chunk's gradients of weights follow those of its input at once.

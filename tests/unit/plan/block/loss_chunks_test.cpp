@@ -4,6 +4,7 @@
 
 #include "sim/memory/arena.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/program_digest.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
@@ -136,6 +137,26 @@ TEST_CASE("FSDP adds chunks up in the format of its reduction, whole", "[plan][l
   const ModelOp& head = *std::ranges::find(model.output.ops, std::string{"head"}, &ModelOp::name);
   CHECK(sum_of(DType::bf16) == 0);
   CHECK(sum_of(DType::fp32) >= 2 * head.in_features * head.out_features);
+}
+
+TEST_CASE("units that FSDP holds take the gradients of all chunks", "[plan][loss][tiles]") {
+  Model model = gpt_with(GENERATE(LossChunks::at_once, LossChunks::behind, LossChunks::again));
+  model.execution.adds_gradients = model.execution.accumulates_whole = true;
+  Layout layout = test::layout_for(1, 2, 1, 3);
+  layout.zero_stage = 3;
+  layout.reduce_dtype = GENERATE(DType::bf16, DType::fp32);
+  REQUIRE(holds_units(model, layout));
+  const auto added = [&](int tiles, int chunks) {
+    layout.mlp_tiles = tiles;
+    layout.loss_chunks = chunks;
+    const Program program = test::checked_plan(model, layout).programs[0];
+    return std::count(program.action.begin(), program.action.end(), Action::add_weight_gradient);
+  };
+  const auto layers = static_cast<std::ptrdiff_t>(model.layers.size());
+  // Three chunks behind the first, and three pieces of two linears of each layer with their biases.
+  CHECK(added(1, 4) - added(1, 1) == 3 * 3);
+  CHECK((added(4, 1) - added(1, 1)) % (3 * 3 * layers) == 0);
+  CHECK(added(4, 1) > added(1, 1));
 }
 
 TEST_CASE("random layouts with the loss in chunks give sound plans", "[plan][loss][property]") {
