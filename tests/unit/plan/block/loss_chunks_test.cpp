@@ -55,7 +55,9 @@ TEST_CASE("the head in chunks multiplies as the whole one, and its logits are th
           "[plan][loss]") {
   const LossChunks form = GENERATE(from_range(forms));
   const Model model = gpt_with(form);
-  const Layout plain = test::layout_for(1, 2, 1, 2);
+  Layout plain = test::layout_for(GENERATE(1, 2), 2, 1, 2);
+  if (form == LossChunks::again && plain.tensor_parallel > 1) return;  // refused
+  plain.sequence_parallel = plain.tensor_parallel > 1;
   const Layout chunked = in_chunks(plain, 4);
   const Plan plan = test::checked_plan(model, chunked);
   const Program& program = plan.programs[0];
@@ -69,7 +71,8 @@ TEST_CASE("the head in chunks multiplies as the whole one, and its logits are th
   CHECK(runs(program, "head.weight_gradient", Pass::backward) == 4 * batches);
   const double more = hardware_flops(model, chunked, AttentionCount::full).count() -
                       model_flops(model, chunked, AttentionCount::full).count();
-  CHECK((test::gemm_flops(program) - test::gemm_flops(whole)) * plain.replicas() == Approx(more));
+  const int ranks = plain.replicas() * plain.tensor_parallel;
+  CHECK((test::gemm_flops(program) - test::gemm_flops(whole)) * ranks == Approx(more));
   CHECK((more > 0) == again);
   CHECK(plan.model_flops.count() == make_plan(model, plain).model_flops.count());
 }
@@ -163,8 +166,6 @@ TEST_CASE("random layouts with the loss in chunks give sound plans", "[plan][los
   int legal = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     Layout layout = in_chunks(test::random_layout(seed), 1 << (seed % 3 + 1));
-    layout.tensor_parallel = 1;
-    layout.sequence_parallel = layout.overlap_tensor_products = false;
     if (seed % 5 == 0) layout.mlp_tiles = 4;
     Model model = with_form(test::transformer(static_cast<int>(seed % test::transformer_kinds)),
                             forms[seed / 3 % forms.size()]);
@@ -190,8 +191,13 @@ TEST_CASE("where the loss does not go in chunks it is refused by its key", "[pla
   CHECK(problem(model, [](Layout& l) { l.loss_chunks = 3; }) ==
         "loss_chunks is 3, which does not divide the 128 tokens of a sequence that a GPU has "
         "(sequence_length / context_parallel); allowed: 1, 2, 4, 8, 16, 32, 64, 128");
-  CHECK(problem(model, [](Layout& l) { l.tensor_parallel = 2; }) ==
-        "loss_chunks is 4: chunks are not modelled with tensor_parallel > 1; allowed: 1");
+  CHECK(problem(model, [](Layout& l) { l.tensor_parallel = 2; }).empty());
+  CHECK(problem(model, [](Layout& l) {
+          l.tensor_parallel = 4;
+          l.sequence_parallel = true;
+          l.loss_chunks = 64;
+        }) == "loss_chunks is 64, which does not divide the 32 tokens of a sequence that a GPU has "
+              "(sequence_length / context_parallel / tensor_parallel); allowed: 1, 2, 4, 8, 16, 32");
   CHECK(problem(test::layer_list(4, 100), [](Layout&) {
         }).find("does not end with a head and its loss") != std::string::npos);
   CHECK(
