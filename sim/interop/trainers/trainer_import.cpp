@@ -111,6 +111,8 @@ class TrainerReader {
     packing();
     first("tiled_mlp", {}, tiled_);
     first("tiled_mlp_num_shards", {}, tiles_);
+    first("chunked_cross_entropy", {}, compiled_loss_);
+    first("chunked_cross_entropy_num_chunks", {}, loss_parts_);
     judge_keys(root_, known_keys("trainer", "keys"), "", result_);
     leave_rest();
     const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
@@ -446,7 +448,11 @@ class TrainerReader {
 
   // TRL at f2cd5771, trainer/sft_trainer.py, _chunked_cross_entropy_loss: chunks of 256 tokens, each
   // under a checkpoint. Where such chunks are not modelled, Liger's.
+  // axolotl's chunked_cross_entropy (monkeypatch/loss/chunked.py at 067b021c) takes all logits, in
+  // 16 bits, and casts those of a chunk within a compiled kernel, however many chunks there are.
   void chunk_loss(Imported& into) const {
+    if (loss_parts_) SettingProblems{root_}.size(loss_parts_, 1, 65'536);
+    if (compiled_loss_.value_or(false)) into.framework.loss = LossForm::keeps_logits;
     if (!chunks_loss_) return;
     const std::int64_t held = into.layout.sequence_length / into.layout.context_parallel;
     const std::int64_t chunks = held * into.layout.micro_batch / 256;
@@ -518,8 +524,8 @@ class TrainerReader {
   Imported result_;
   std::optional<AccelerateJob> started_;  // by accelerate launch
   bool unfused_ = false, offloads_ = false, chunks_loss_ = false;
-  Flag tiled_;
-  Whole tiles_;
+  Flag tiled_, compiled_loss_;
+  Whole tiles_, loss_parts_;
 };
 
 }  // namespace
