@@ -158,6 +158,17 @@ TEST_CASE("units that FSDP holds take the gradients of all chunks", "[plan][loss
   const auto layers = static_cast<std::ptrdiff_t>(model.layers.size());
   // Three chunks behind the first, and three pieces of two linears of each layer with their biases.
   CHECK(added(1, 4) - added(1, 1) == 3 * 3);
+  // Each is added behind its own chunk, not kept until the unit is done.
+  layout.mlp_tiles = 1;
+  layout.loss_chunks = 4;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  std::uint32_t first_sum = 0, last_product = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.label[op].microbatch != 1) continue;
+    if (program.name(OpId{op}) == "head.add_gradient" && first_sum == 0) first_sum = op;
+    if (program.name(OpId{op}) == "head.weight_gradient") last_product = op;
+  }
+  CHECK(first_sum < last_product);
   CHECK((added(4, 1) - added(1, 1)) % (3 * 3 * layers) == 0);
   CHECK(added(4, 1) > added(1, 1));
 }
