@@ -16,7 +16,6 @@ class LossChunkChecker {
     if (layout_.loss_chunks == 1) return;
     const std::vector<std::uint32_t> ops = head_and_loss(model_.output);
     if (ops.empty()) return refuse(model_.name + " does not end with a head and its loss");
-    if (layout_.has_lengths()) refuse("it is not modelled with packing.lengths");
     if (is_quantized(model_.output.ops[ops.front()], layout_))
       refuse("it is not modelled with a head that multiplies in 8 bits");
     framework();
