@@ -16,8 +16,6 @@ class LossChunkChecker {
     if (layout_.loss_chunks == 1) return;
     const std::vector<std::uint32_t> ops = head_and_loss(model_.output);
     if (ops.empty()) return refuse(model_.name + " does not end with a head and its loss");
-    if (layout_.tensor_parallel > 1) refuse("chunks are not modelled with tensor_parallel > 1");
-    if (layout_.has_lengths()) refuse("it is not modelled with packing.lengths");
     if (is_quantized(model_.output.ops[ops.front()], layout_))
       refuse("it is not modelled with a head that multiplies in 8 bits");
     framework();
@@ -33,13 +31,18 @@ class LossChunkChecker {
   void framework() {
     const Execution& runs = model_.execution;
     if (runs.chunks_logits) refuse("framework.loss chunked has chunks of its own");
+    if (layout_.tensor_parallel > 1 && (runs.gathers_logits || layout_.cuts_products() ||
+                                        runs.loss_chunks == LossChunks::again))
+      refuse("with tensor_parallel > 1 it is not modelled with overlap.tensor_products, "
+             "framework.parallel_output false or loss_chunks_backward again");
     if (runs.recomputes_head && layout_.recompute == Recompute::full)
       refuse("the framework runs the head again (framework.recomputes_head)");
     if (runs.held_logits > 1 || runs.loss_metrics > 0)
       refuse(
           "the framework reads all logits behind the loss (framework.held_logits, loss_metrics)");
-    if (holds_units(model_, layout_))
-      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled");
+    if (holds_units(model_, layout_) && runs.loss_chunks == LossChunks::at_once_fp32)
+      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled "
+             "with framework.loss_chunks_backward at_once_fp32");
   }
 
   // A chunk's gradients of weights follow those of its input at once.
@@ -51,12 +54,15 @@ class LossChunkChecker {
   }
 
   void tokens() {
-    const std::int64_t held = layout_.sequence_length / layout_.context_parallel;
+    const bool split = layout_.sequence_parallel;
+    const std::int64_t held = layout_.sequence_length / layout_.context_parallel /
+                              (split ? layout_.tensor_parallel : 1);
     if (held % layout_.loss_chunks != 0)
       list_.problem("loss_chunks",
                     "loss_chunks is {}, which does not divide the {} tokens of a sequence that a "
-                    "GPU has (sequence_length / context_parallel); allowed: {}",
-                    layout_.loss_chunks, held, LayoutProblemList::divisors_of({held}));
+                    "GPU has (sequence_length / context_parallel{}); allowed: {}",
+                    layout_.loss_chunks, held, split ? " / tensor_parallel" : "",
+                    LayoutProblemList::divisors_of({held}));
   }
 
   const Layout& layout_;

@@ -108,8 +108,6 @@ class TileChecker {
     if (layout_.has_lengths()) refuse("it is not modelled with packing.lengths");
     if (is_quantized(layout_.compute_dtype))
       refuse(fmt::format("it is not modelled with compute_dtype {}", word(layout_.compute_dtype)));
-    if (holds_units(model_, layout_))
-      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled");
     recomputation();
     weight_gradients();
     tokens();

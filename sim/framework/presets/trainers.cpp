@@ -133,7 +133,7 @@ Framework torchtune_compiled() {
 // many even ones as there are.
 void take_loss_in_chunks(Layout& layout) {
   const std::int64_t held = layout.sequence_length / layout.context_parallel;
-  if (layout.tensor_parallel == 1 && held > 0 && !layout.has_lengths())
+  if (layout.tensor_parallel == 1 && held > 0)
     layout.loss_chunks = static_cast<int>(std::gcd<std::int64_t>(held, 8));
 }
 

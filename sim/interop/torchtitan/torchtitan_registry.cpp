@@ -175,10 +175,10 @@ Recompute registry_recompute(const ObjectReader& root) {
 // components/loss.py, ChunkedLossWrapper.Config, whose num_chunks is 8.
 void take_loss_chunks(const ObjectReader& loss, Imported& result) {
   const std::int64_t chunks = loss.has("num_chunks") ? loss.integer("num_chunks", {1, 65'536}) : 8;
-  if (result.layout.tensor_parallel > 1 || result.layout.pipeline_parallel > 1)
+  if (result.layout.pipeline_parallel > 1)
     result.notes.push_back({"loss",
                             "the loss in chunks of tokens, which holds fewer logits, is modelled "
-                            "in one with tensor or pipeline parallelism"});
+                            "in one with pipeline parallelism"});
   else
     result.layout.loss_chunks = static_cast<int>(chunks);
 }

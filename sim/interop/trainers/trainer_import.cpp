@@ -111,6 +111,8 @@ class TrainerReader {
     packing();
     first("tiled_mlp", {}, tiled_);
     first("tiled_mlp_num_shards", {}, tiles_);
+    first("chunked_cross_entropy", {}, compiled_loss_);
+    first("chunked_cross_entropy_num_chunks", {}, loss_parts_);
     judge_keys(root_, known_keys("trainer", "keys"), "", result_);
     leave_rest();
     const bool started_so = started_ && started_->job.engine == TrainerEngine::deepspeed;
@@ -221,7 +223,7 @@ class TrainerReader {
     Text name;
     first("loss_type", {}, name);
     if (name.value_or("nll") == "chunked_nll")
-      job_.liger.loss = true;
+      chunks_loss_ = true;
     else if (name.value_or("nll") != "nll")
       name.place->problem(fmt::format("is '{}': {}; modelled: nll, chunked_nll",
                                       (*name).substr(0, 80), other_losses));
@@ -444,6 +446,24 @@ class TrainerReader {
       tiled_.place->problem("tiled_mlp_num_shards is not there, nor the hidden size of the model");
   }
 
+  // TRL at f2cd5771, trainer/sft_trainer.py, _chunked_cross_entropy_loss: chunks of 256 tokens, each
+  // under a checkpoint. Where such chunks are not modelled, Liger's.
+  // axolotl's chunked_cross_entropy (monkeypatch/loss/chunked.py at 067b021c) takes all logits, in
+  // 16 bits, and casts those of a chunk within a compiled kernel, however many chunks there are.
+  void chunk_loss(Imported& into) const {
+    if (loss_parts_) SettingProblems{root_}.size(loss_parts_, 1, 65'536);
+    if (compiled_loss_.value_or(false)) into.framework.loss = LossForm::keeps_logits;
+    if (!chunks_loss_) return;
+    const std::int64_t held = into.layout.sequence_length / into.layout.context_parallel;
+    const std::int64_t chunks = held * into.layout.micro_batch / 256;
+    if (chunks < 2 || held % chunks != 0 || into.layout.tensor_parallel > 1) {
+      into.framework.loss = LossForm::chunked;
+      return;
+    }
+    into.layout.loss_chunks = static_cast<int>(chunks);
+    into.framework.execution.loss_chunks = LossChunks::again;
+  }
+
   Imported deepspeed(const Text& file) {
     const ImportRequest known = request_of_trainer(job_, request_, root_, result_);
     yaml_.finish();
@@ -460,6 +480,7 @@ class TrainerReader {
       take_optimizer(job_, job.layout);
     if (job_.compiled) compile_layers(job.framework, job.notes);
     run_with_liger(job_.liger, job.framework);
+    chunk_loss(job);
     job.notes.insert(job.notes.begin(), result_.notes.begin(), result_.notes.end());
     job.ignored.insert(job.ignored.begin(), result_.ignored.begin(), result_.ignored.end());
     return job;
@@ -487,6 +508,7 @@ class TrainerReader {
     scenario_of_trainer(job_, request_, missing, root_, result_);
     adapt(result_);
     tile(result_);
+    chunk_loss(result_);
     if (unfused_) result_.layout.attention = AttentionKernel::unfused;
     if (offloads_) result_.layout.offload_activations = OffloadTarget::cpu;
     if (!missing.any()) finish_import(yaml_, root_, result_);
@@ -501,9 +523,9 @@ class TrainerReader {
   TrainerJob job_;
   Imported result_;
   std::optional<AccelerateJob> started_;  // by accelerate launch
-  bool unfused_ = false, offloads_ = false;
-  Flag tiled_;
-  Whole tiles_;
+  bool unfused_ = false, offloads_ = false, chunks_loss_ = false;
+  Flag tiled_, compiled_loss_;
+  Whole tiles_, loss_parts_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 // the rank and its message, unit by unit, each of which is resharded then.
 #include "sim/plan/block/gradient_sums.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,7 +23,7 @@ bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) cons
   if (sums_wide(frame)) return true;
   if (bucket.outside) return !is_first_microbatch(frame) || frame.piece > 0;
   if (sharing_.holds)
-    return !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
+    return frame.piece > 0 || !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
   if (runs_.adds_gradients && frame.piece > 0) return true;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
   return frame.label.microbatch > 0 || sharing_.converts;
@@ -92,11 +93,27 @@ void GradientSums::add_gradient(const Frame& frame, std::size_t i, const Place& 
                                 BufferId own) {
   if (own.value == none) return;
   const ApartGradient apart{i, place, own};
-  if (sharing_.holds) {
-    held_gradients_.push_back(apart);
-  } else {
-    add_to_sum(frame, apart);
-  }
+  if (!sharing_.holds) return add_to_sum(frame, apart);
+  if (frame.piece > 0) return add_to_first_piece(frame, apart);
+  held_gradients_.push_back(apart);
+}
+
+// FSDP takes the gradients of a unit when all its pieces are done: until then autograd adds to the
+// gradient of the first.
+void GradientSums::add_to_first_piece(const Frame& frame, const ApartGradient& apart) {
+  const auto first = std::ranges::find_if(held_gradients_, [&](const ApartGradient& held) {
+    return held.op == apart.op && held.place.first == apart.place.first;
+  });
+  const ShardedOp& op = frame.shape->ops[apart.op];
+  const DType written = written_gradient_dtype(*model_.model, layout_);
+  emit_.compute(frame, apart.op,
+                context_.memory_pass(apart.place.elements * 3 * bytes_of(written),
+                                     OpKind::elementwise, written, op.products),
+                builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
+  builder_.frees(apart.own, Role::input);
+  builder_.writes(first != held_gradients_.end() ? first->own
+                                                 : store_.buckets[apart.place.bucket].gradient,
+                  Role::weight_gradient);
 }
 
 // Converted: what autograd holds is zeroed, added to, read, written in the other format and added

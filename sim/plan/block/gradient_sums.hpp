@@ -30,6 +30,7 @@ class GradientSums : StagePart {
   bool adds_gradients(const Frame& frame, const Bucket& bucket) const;
   bool sums_wide(const Frame& frame) const;
   void hold_wide_sum(const Frame& frame, const Place& place);
+  void add_to_first_piece(const Frame& frame, const ApartGradient& apart);
   void add_to_sum(const Frame& frame, const ApartGradient& apart);
   bool is_first_microbatch(const Frame& frame) const;
   bool begins_sum(const Frame& frame) const;

@@ -19,7 +19,8 @@ class ChunkGradients : BlockPart {
     const int element = bytes_of(layout_.activation_dtype);
     in_fp32_ = runs_.loss_chunks == LossChunks::at_once_fp32 && element < 4;
     copies_ = replay.order == PieceOrder::at_once;
-    fp32_ = Bytes{whole_.count() / element * bytes_of(DType::fp32)};
+    // Of all tokens, before they are summed over tensor ranks (torchtitan: "Partial(sum)").
+    fp32_ = Bytes{frame.shape->ops[op_].whole_input.count() / element * bytes_of(DType::fp32)};
   }
 
   void add(const Value& made) { copies_ ? copy(made) : add_padded(made); }

@@ -13,7 +13,7 @@ namespace sim::lowering {
 Frame BlockPart::piece_of(const Frame& frame, const Replay& replay, int piece) const {
   Frame part = frame;
   const std::uint32_t further = model_.blocks_before_piece(replay.pieces);
-  part.shape = &model_.blocks[frame.block->shape + further];
+  part.shape = frame.shape + further;
   part.work = frame.work + further;
   part.replay = &replay;
   part.piece = piece;

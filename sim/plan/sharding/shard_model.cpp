@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/base/rounding.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/parts.hpp"
 #include "sim/plan/sharding/vision.hpp"
@@ -131,8 +132,9 @@ Region region_of(const Region& whole, const MicroBatchLoad& load) {
 }
 
 // Blocks for each kind of micro-batch that differs by the lengths of its sequences.
-void shard_kinds(const Region& region, const std::vector<MicroBatchLoad>& batches,
-                 ShardedModel& sharded) {
+std::vector<MicroBatchLoad> shard_kinds(const Region& region,
+                                        const std::vector<MicroBatchLoad>& batches,
+                                        ShardedModel& sharded) {
   std::vector<MicroBatchLoad> kinds;
   for (const MicroBatchLoad& load : batches) {
     auto kind = std::find(kinds.begin(), kinds.end(), load);
@@ -151,18 +153,29 @@ void shard_kinds(const Region& region, const std::vector<MicroBatchLoad>& batche
     }
     sharded.kind_of_microbatch.push_back(static_cast<std::uint32_t>(kind - kinds.begin()));
   }
+  sharded.whole_kinds = static_cast<std::uint32_t>(kinds.size());
+  return kinds;
 }
 
-// Blocks for a piece of a micro-batch (Layout::mlp_tiles, loss_chunks), the last kinds.
-void shard_pieces(const Region& region, ShardedModel& sharded) {
+// Of sequences of the data, pieces have a token more than there are at most.
+MicroBatchLoad piece_of(const MicroBatchLoad& load, int pieces, int context) {
+  const std::int64_t tokens = round_up(divide_up(load.tokens, pieces), std::int64_t{context});
+  return {tokens, static_cast<double>(tokens)};
+}
+
+// Blocks for a piece of each kind of micro-batch (Layout::mlp_tiles, loss_chunks), the last kinds.
+void shard_pieces(const Region& region, const std::vector<MicroBatchLoad>& kinds,
+                  ShardedModel& sharded) {
   for (const int pieces : {region.layout->mlp_tiles, region.layout->loss_chunks}) {
     if (pieces == 1 || std::ranges::count(sharded.pieces, pieces) > 0) continue;
-    const std::int64_t tokens = region.row / pieces;
-    ShardedModel more;
-    KindSharding{region_of(region, {tokens, static_cast<double>(tokens)}), more}.add_blocks();
-    sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
-    sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
     sharded.pieces.push_back(pieces);
+    for (const MicroBatchLoad& kind : kinds) {
+      ShardedModel more;
+      const MicroBatchLoad load = piece_of(kind, pieces, region.layout->context_parallel);
+      KindSharding{region_of(region, load), more}.add_blocks();
+      sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
+      sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());
+    }
   }
 }
 
@@ -186,11 +199,12 @@ ShardedModel shard(const Model& given, const Layout& layout,
   region.share = &shares.paced;
   sharded.model = &model;
   sharded.layout = layout;
+  std::vector<MicroBatchLoad> kinds{{region.row, static_cast<double>(region.row)}};
   if (batches.empty())
     KindSharding{region, sharded}.add_blocks();
   else
-    shard_kinds(region, batches, sharded);
-  shard_pieces(region, sharded);
+    kinds = shard_kinds(region, batches, sharded);
+  shard_pieces(region, kinds, sharded);
   sharded.first_layer.push_back(0);
   for (const int count : layers_of_chunks(layout, model.layers.size())) {
     sharded.first_layer.push_back(sharded.first_layer.back() + count);

@@ -210,12 +210,14 @@ struct ShardedModel {
   // kind.
   std::uint32_t blocks_of_kind = 0;
   std::vector<std::uint32_t> kind_of_microbatch;  // empty: all are alike
-  // The kinds behind the first, where operators run in so many pieces (Replay::pieces).
+  // Behind the kinds of whole micro-batches as many of pieces of them, for each number of pieces in
+  // which operators run (Replay::pieces).
+  std::uint32_t whole_kinds = 1;
   std::vector<int> pieces;
   // How far behind a block of a whole micro-batch that of one of its pieces stands.
   std::uint32_t blocks_before_piece(int of) const {
-    const auto kind = std::find(pieces.begin(), pieces.end(), of) - pieces.begin();
-    return blocks_of_kind * static_cast<std::uint32_t>(kind + 1);
+    const auto at = std::find(pieces.begin(), pieces.end(), of) - pieces.begin();
+    return blocks_of_kind * whole_kinds * static_cast<std::uint32_t>(at + 1);
   }
   std::uint32_t kinds() const {
     return blocks_of_kind == 0 ? 1 : static_cast<std::uint32_t>(blocks.size()) / blocks_of_kind;

@@ -262,6 +262,15 @@ fsdp_config:
                                   known);
     CHECK(tiled.layout.mlp_tiles == tiles);
   }
+  const auto loss_of = [&](const std::string& more) {
+    return import("base_model: some/llama\nsequence_len: 8192\nmicro_batch_size: 2\n"
+                  "gradient_accumulation_steps: 1\nbf16: auto\nfsdp: [full_shard, auto_wrap]\n" +
+                      more,
+                  known);
+  };
+  CHECK(loss_of("chunked_cross_entropy: true\n").framework.loss == LossForm::keeps_logits);
+  CHECK(loss_of("chunked_cross_entropy: false\n").framework.loss == LossForm::eager);
+  CHECK(loss_of("loss_type: chunked_nll\n").layout.loss_chunks == 64);
 
   const Imported trl = import(R"(model_name_or_path: some/model
 torch_dtype: bfloat16

@@ -119,7 +119,8 @@ TEST_CASE("a trainer's line: Accelerate's file, its flags, the trainer's", "[int
   CHECK(scenario.layout.zero_stage == 3);
   CHECK(scenario.layout.micro_batches() == 2);
   CHECK(scenario.layout.recompute == Recompute::full);  // of FSDP, whatever the trainer says
-  CHECK(scenario.framework.loss == LossForm::chunked);
+  CHECK(scenario.layout.loss_chunks == 256);
+  CHECK(scenario.framework.execution.loss_chunks == LossChunks::again);
   CHECK(scenario.layout.compute_dtype == DType::bf16);
 }
 

@@ -49,6 +49,25 @@ bool says(const Layout& layout, const Model& model, std::string_view key) {
 
 }  // namespace
 
+TEST_CASE("the loss of each micro-batch goes in chunks of its own tokens", "[plan][packing][loss]") {
+  Model model = test::transformer(1);
+  model.execution.loss_chunks = GENERATE(LossChunks::at_once, LossChunks::behind);
+  Layout layout = packed(2, GENERATE(1, 2));
+  layout.packing = Packing::pad_to_longest;  // rows of their own lengths
+  layout.micro_batch = 1;
+  layout.loss_chunks = 4;
+  REQUIRE(layout_problems(layout, model).empty());
+  const Plan plan = test::checked_plan(model, layout);
+  const Program& program = plan.programs.back();
+  std::set<std::int64_t> rows;
+  for (const MicroBatchLoad& load : plan.loads->waited_for)
+    rows.insert((load.tokens + 3) / 4);
+  std::set<std::int64_t> multiplied;
+  for (std::uint32_t op = 0; op < program.size(); ++op)
+    if (program.name(OpId{op}) == "head") multiplied.insert(program.kernels[program.work[op]].m);
+  CHECK(multiplied == rows);
+}
+
 TEST_CASE("each micro-batch has the attention of its own sequences", "[plan][packing]") {
   const Model model = test::transformer(1);
   const Layout layout = packed();

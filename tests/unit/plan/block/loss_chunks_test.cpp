@@ -4,6 +4,7 @@
 
 #include "sim/memory/arena.hpp"
 #include "sim/plan/sharding/flop_count.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/program_digest.hpp"
 #include "tests/unit/plan/checked_plan.hpp"
@@ -54,7 +55,9 @@ TEST_CASE("the head in chunks multiplies as the whole one, and its logits are th
           "[plan][loss]") {
   const LossChunks form = GENERATE(from_range(forms));
   const Model model = gpt_with(form);
-  const Layout plain = test::layout_for(1, 2, 1, 2);
+  Layout plain = test::layout_for(GENERATE(1, 2), 2, 1, 2);
+  if (form == LossChunks::again && plain.tensor_parallel > 1) return;  // refused
+  plain.sequence_parallel = plain.tensor_parallel > 1;
   const Layout chunked = in_chunks(plain, 4);
   const Plan plan = test::checked_plan(model, chunked);
   const Program& program = plan.programs[0];
@@ -68,7 +71,8 @@ TEST_CASE("the head in chunks multiplies as the whole one, and its logits are th
   CHECK(runs(program, "head.weight_gradient", Pass::backward) == 4 * batches);
   const double more = hardware_flops(model, chunked, AttentionCount::full).count() -
                       model_flops(model, chunked, AttentionCount::full).count();
-  CHECK((test::gemm_flops(program) - test::gemm_flops(whole)) * plain.replicas() == Approx(more));
+  const int ranks = plain.replicas() * plain.tensor_parallel;
+  CHECK((test::gemm_flops(program) - test::gemm_flops(whole)) * ranks == Approx(more));
   CHECK((more > 0) == again);
   CHECK(plan.model_flops.count() == make_plan(model, plain).model_flops.count());
 }
@@ -138,12 +142,41 @@ TEST_CASE("FSDP adds chunks up in the format of its reduction, whole", "[plan][l
   CHECK(sum_of(DType::fp32) >= 2 * head.in_features * head.out_features);
 }
 
+TEST_CASE("units that FSDP holds take the gradients of all chunks", "[plan][loss][tiles]") {
+  Model model = gpt_with(GENERATE(LossChunks::at_once, LossChunks::behind, LossChunks::again));
+  model.execution.adds_gradients = model.execution.accumulates_whole = true;
+  Layout layout = test::layout_for(1, 2, 1, 3);
+  layout.zero_stage = 3;
+  layout.reduce_dtype = GENERATE(DType::bf16, DType::fp32);
+  REQUIRE(holds_units(model, layout));
+  const auto added = [&](int tiles, int chunks) {
+    layout.mlp_tiles = tiles;
+    layout.loss_chunks = chunks;
+    const Program program = test::checked_plan(model, layout).programs[0];
+    return std::count(program.action.begin(), program.action.end(), Action::add_weight_gradient);
+  };
+  const auto layers = static_cast<std::ptrdiff_t>(model.layers.size());
+  // Three chunks behind the first, and three pieces of two linears of each layer with their biases.
+  CHECK(added(1, 4) - added(1, 1) == 3 * 3);
+  // Each is added behind its own chunk, not kept until the unit is done.
+  layout.mlp_tiles = 1;
+  layout.loss_chunks = 4;
+  const Program program = test::checked_plan(model, layout).programs[0];
+  std::uint32_t first_sum = 0, last_product = 0;
+  for (std::uint32_t op = 0; op < program.size(); ++op) {
+    if (program.label[op].microbatch != 1) continue;
+    if (program.name(OpId{op}) == "head.add_gradient" && first_sum == 0) first_sum = op;
+    if (program.name(OpId{op}) == "head.weight_gradient") last_product = op;
+  }
+  CHECK(first_sum < last_product);
+  CHECK((added(4, 1) - added(1, 1)) % (3 * 3 * layers) == 0);
+  CHECK(added(4, 1) > added(1, 1));
+}
+
 TEST_CASE("random layouts with the loss in chunks give sound plans", "[plan][loss][property]") {
   int legal = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     Layout layout = in_chunks(test::random_layout(seed), 1 << (seed % 3 + 1));
-    layout.tensor_parallel = 1;
-    layout.sequence_parallel = layout.overlap_tensor_products = false;
     if (seed % 5 == 0) layout.mlp_tiles = 4;
     Model model = with_form(test::transformer(static_cast<int>(seed % test::transformer_kinds)),
                             forms[seed / 3 % forms.size()]);
@@ -169,8 +202,13 @@ TEST_CASE("where the loss does not go in chunks it is refused by its key", "[pla
   CHECK(problem(model, [](Layout& l) { l.loss_chunks = 3; }) ==
         "loss_chunks is 3, which does not divide the 128 tokens of a sequence that a GPU has "
         "(sequence_length / context_parallel); allowed: 1, 2, 4, 8, 16, 32, 64, 128");
-  CHECK(problem(model, [](Layout& l) { l.tensor_parallel = 2; }) ==
-        "loss_chunks is 4: chunks are not modelled with tensor_parallel > 1; allowed: 1");
+  CHECK(problem(model, [](Layout& l) { l.tensor_parallel = 2; }).empty());
+  CHECK(problem(model, [](Layout& l) {
+          l.tensor_parallel = 4;
+          l.sequence_parallel = true;
+          l.loss_chunks = 64;
+        }) == "loss_chunks is 64, which does not divide the 32 tokens of a sequence that a GPU has "
+              "(sequence_length / context_parallel / tensor_parallel); allowed: 1, 2, 4, 8, 16, 32");
   CHECK(problem(test::layer_list(4, 100), [](Layout&) {
         }).find("does not end with a head and its loss") != std::string::npos);
   CHECK(

@@ -56,6 +56,29 @@ TEST_CASE("Megatron-LM looks at gradients and scales them before they are reduce
   CHECK(prepared(true, true, alone) > 0);
 }
 
+TEST_CASE("buckets of DDP are a copy of the gradients that stays", "[plan]") {
+  const auto copies = [](bool has, int data, int stage) {
+    Framework framework;
+    framework.execution.ddp_buckets = has;
+    Layout layout = test::layout_for(1, data, 1, 2);
+    layout.zero_stage = stage;
+    const Program program = program_of(framework, layout);
+    std::int64_t bytes = 0;
+    for (const Buffer& buffer : program.buffers)
+      if (buffer.category == BufferCategory::communication && buffer.persistent)
+        bytes += buffer.size.count();
+    return bytes;
+  };
+  std::int64_t parameters = 0;
+  const Program program = program_of({}, test::layout_for(1, 2, 1, 2));
+  for (const ParameterBucket& bucket : program.parameter_buckets)
+    parameters += bucket.padded;
+  CHECK(copies(true, 2, 0) - copies(false, 2, 0) == 2 * parameters);
+  CHECK(copies(true, 2, 1) > copies(false, 2, 1));
+  CHECK(copies(true, 2, 2) == copies(false, 2, 2));
+  CHECK(copies(true, 1, 0) == copies(false, 1, 0));
+}
+
 TEST_CASE("gradients are prepared before the collective that reads them", "[plan]") {
   Framework framework;
   framework.execution.scales_gradients = true;

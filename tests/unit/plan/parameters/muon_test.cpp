@@ -57,6 +57,22 @@ TEST_CASE("Muon multiplies 20 m^2 n + 10 m^3 for every matrix of a layer", "[pla
   CHECK(part < 2.2 * layer);
 }
 
+TEST_CASE("a replica that has the embedding as a whole keeps its states alone", "[plan][muon]") {
+  Model model = test::transformer(1);
+  const auto states = [&](bool deals, int data, int stage) {
+    model.execution.deals_parameters = deals;
+    return kept_states(test::checked_plan(model, muon(data, stage)).programs[0]);
+  };
+  // Of 12 bytes for each number of it, its owner has those that the other three have no share of,
+  // less what they have instead.
+  const std::int64_t table = 12 * model.vocabulary * model.hidden;
+  const std::int64_t more = states(true, 4, 1) - states(false, 4, 1);
+  CHECK(more > table / 4);
+  CHECK(more < table * 3 / 4);
+  CHECK(states(true, 4, 0) == states(false, 4, 0));
+  CHECK(states(true, 1, 1) == states(false, 1, 1));
+}
+
 TEST_CASE("tensor ranks gather a matrix and make all of it orthogonal", "[plan][muon]") {
   const Model model = test::transformer(1);
   Layout layout = muon(2, 1);
