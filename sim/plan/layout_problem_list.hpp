@@ -7,7 +7,7 @@
 //   layout_problems_offload.cpp  optimizer states on the host
 //   layout_problems_states.cpp  formats of optimizer states
 //   layout_problems_recompute.cpp  modules that run again
-//   layout_problems_loss.cpp  the loss in chunks of the tokens
+//   layout_problems_pieces.cpp  MLPs and the loss in pieces of the tokens
 //   layout_problems_adapters.cpp  low-rank adapters, layers in 16 bits
 //   layout_problems_formats.cpp  formats by module
 //   layout_problems_packing.cpp  packed sequences, lengths of a data set
@@ -70,7 +70,7 @@ void check_compression(const Layout& layout, const Model& model, LayoutProblemLi
 void check_offload(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_states(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_recompute_modules(const Layout& layout, const Model& model, LayoutProblemList& list);
-void check_loss(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_pieces(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_adapters(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_packing(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list);

@@ -39,7 +39,7 @@ class Checker : private LayoutProblemList {
     check_compression(layout_, model_, *this);
     check_offload(layout_, model_, *this);
     check_recompute_modules(layout_, model_, *this);
-    check_loss(layout_, model_, *this);
+    check_pieces(layout_, model_, *this);
     check_adapters(layout_, model_, *this);
     check_packing(layout_, model_, *this);
     check_vision(layout_, model_, *this);

@@ -1,5 +1,4 @@
-// Checks of a layout: the modules that run again (Layout::recompute_modules), MLPs in pieces
-// (Layout::mlp_tiles).
+// Checks of a layout: the modules that run again (Layout::recompute_modules).
 #include "sim/plan/layout_problem_list.hpp"
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/kept_set.hpp"
@@ -93,66 +92,10 @@ class ModuleChecker {
   LayoutProblemList& list_;
 };
 
-class TileChecker {
- public:
-  TileChecker(const Layout& layout, const Model& model, LayoutProblemList& list)
-      : layout_{layout}, model_{model}, list_{list} {}
-
-  void run() {
-    if (layout_.mlp_tiles == 1) return;
-    const auto has_mlp = [](const Block& layer) { return !mlp_of(layer).empty(); };
-    if (model_.is_layer_list || std::none_of(model_.layers.begin(), model_.layers.end(), has_mlp))
-      return refuse(fmt::format("{} has no MLP", model_.name));
-    if (model_.has_experts()) refuse("it is not modelled for mixtures of experts");
-    if (layout_.tensor_parallel > 1) refuse("its pieces are not modelled with tensor_parallel > 1");
-    if (layout_.has_lengths()) refuse("it is not modelled with packing.lengths");
-    if (is_quantized(layout_.compute_dtype))
-      refuse(fmt::format("it is not modelled with compute_dtype {}", word(layout_.compute_dtype)));
-    recomputation();
-    weight_gradients();
-    tokens();
-  }
-
- private:
-  void refuse(const std::string& why) {
-    list_.problem("mlp_tiles", "mlp_tiles is {}: {}; allowed: 1", layout_.mlp_tiles, why);
-  }
-
-  // All of the MLP runs again, whichever way the rest of the layer does.
-  void recomputation() {
-    if (layout_.recomputes(RecomputeModule::mlp))
-      refuse("its pieces run again by themselves, without recompute_modules: mlp");
-    if (layout_.recompute == Recompute::operators)
-      refuse("it is not modelled with recompute operators");
-  }
-
-  // A piece's gradients of weights follow those of its input at once.
-  void weight_gradients() {
-    if (splits_backward(layout_.schedule) || layout_.delay_weight_gradients)
-      refuse(fmt::format("its weight gradients cannot be put off, as {} does",
-                         layout_.delay_weight_gradients ? "overlap.delay_weight_gradients"
-                                                        : word(layout_.schedule)));
-  }
-
-  void tokens() {
-    const std::int64_t held = layout_.sequence_length / layout_.context_parallel;
-    if (held % layout_.mlp_tiles != 0)
-      list_.problem("mlp_tiles",
-                    "mlp_tiles is {}, which does not divide the {} tokens of a sequence that a GPU "
-                    "has (sequence_length / context_parallel); allowed: {}",
-                    layout_.mlp_tiles, held, LayoutProblemList::divisors_of({held}));
-  }
-
-  const Layout& layout_;
-  const Model& model_;
-  LayoutProblemList& list_;
-};
-
 }  // namespace
 
 void check_recompute_modules(const Layout& layout, const Model& model, LayoutProblemList& list) {
   ModuleChecker{layout, model, list}.run();
-  TileChecker{layout, model, list}.run();
 }
 
 }  // namespace sim
