@@ -64,8 +64,7 @@ void check_encoder(const ObjectReader& in, const VisionEncoder& vision, const Vi
                                        limits::head_dim));
   if (vision.merged() * vision.hidden > limits::feed_forward)
     in.problem(fmt::format("the {} patches of a token have {} features; allowed: up to {}",
-                           vision.merged(), vision.merged() * vision.hidden,
-                           limits::feed_forward));
+                           vision.merged(), vision.merged() * vision.hidden, limits::feed_forward));
   if (vision.channels * vision.frames * vision.patch * vision.patch > most_of_patch)
     in.problem(fmt::format("a patch has more than {} numbers", most_of_patch));
   const std::int64_t edge = vision.patch * vision.projector.merge;
