@@ -13,6 +13,7 @@ namespace limits = transformer_limits;
 
 constexpr std::int64_t most_merged = 64;
 constexpr std::int64_t most_deepstack = 16;
+constexpr std::int64_t most_of_patch = 1'000'000'000;  // numbers of all its pixels
 
 Projector read_projector(const ObjectReader& from) {
   Projector projector;
@@ -61,6 +62,11 @@ void check_encoder(const ObjectReader& in, const VisionEncoder& vision, const Vi
   else if (vision.head_dim() > limits::head_dim)
     in.problem(keys.heads, fmt::format("heads of {} features; allowed: up to {}", vision.head_dim(),
                                        limits::head_dim));
+  if (vision.merged() * vision.hidden > limits::feed_forward)
+    in.problem(fmt::format("the {} patches of a token have {} features; allowed: up to {}",
+                           vision.merged(), vision.merged() * vision.hidden, limits::feed_forward));
+  if (vision.channels * vision.frames * vision.patch * vision.patch > most_of_patch)
+    in.problem(fmt::format("a patch has more than {} numbers", most_of_patch));
   const std::int64_t edge = vision.patch * vision.projector.merge;
   if (vision.image_size % edge != 0)
     in.problem(keys.size, fmt::format("an image of {} pixels is no multiple of {}, the edge of the "

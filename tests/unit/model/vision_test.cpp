@@ -180,5 +180,13 @@ TEST_CASE("what is wrong with an encoder is told", "[model]") {
         "\"class_token\" goes with \"positions\", a table that it is in");
   CHECK(problem_of(with("heads: 4, full_attention: [1]", "merge: 1")) ==
         "\"full_attention\" goes with \"window\", which is absent");
+  std::string wide = with("heads: 4", "merge: 60");
+  CHECK(problem_of(wide) == "none");
+  wide.replace(wide.find("hidden: 96"), 10, "hidden: 9600");
+  CHECK(problem_of(wide) ==
+        "the 3600 patches of a token have 34560000 features; allowed: up to 10000000");
+  std::string large = with("heads: 4, channels: 1024, frames: 64", "merge: 1");
+  large.replace(large.find("patch: 14"), 9, "patch: 200");
+  CHECK(problem_of(large) == "a patch has more than 1000000000 numbers");
   CHECK(problem_of(small + "  projector: {merge: 2}\n") == "\"projector\" goes with \"vision\"");
 }
