@@ -31,18 +31,20 @@ class LossChunkChecker {
   void framework() {
     const Execution& runs = model_.execution;
     if (runs.chunks_logits) refuse("framework.loss chunked has chunks of its own");
-    if (layout_.tensor_parallel > 1 && (runs.gathers_logits || layout_.cuts_products() ||
-                                        runs.loss_chunks == LossChunks::again))
-      refuse("with tensor_parallel > 1 it is not modelled with overlap.tensor_products, "
-             "framework.parallel_output false or loss_chunks_backward again");
+    if (layout_.tensor_parallel > 1 &&
+        (runs.gathers_logits || layout_.cuts_products() || runs.loss_chunks == LossChunks::again))
+      refuse(
+          "with tensor_parallel > 1 it is not modelled with overlap.tensor_products, "
+          "framework.parallel_output false or loss_chunks_backward again");
     if (runs.recomputes_head && layout_.recompute == Recompute::full)
       refuse("the framework runs the head again (framework.recomputes_head)");
     if (runs.held_logits > 1 || runs.loss_metrics > 0)
       refuse(
           "the framework reads all logits behind the loss (framework.held_logits, loss_metrics)");
     if (holds_units(model_, layout_) && runs.loss_chunks == LossChunks::at_once_fp32)
-      refuse("the framework adds up whole gradients of FSDP's units, for which it is not modelled "
-             "with framework.loss_chunks_backward at_once_fp32");
+      refuse(
+          "the framework adds up whole gradients of FSDP's units, for which it is not modelled "
+          "with framework.loss_chunks_backward at_once_fp32");
   }
 
   // A chunk's gradients of weights follow those of its input at once.
@@ -55,8 +57,8 @@ class LossChunkChecker {
 
   void tokens() {
     const bool split = layout_.sequence_parallel;
-    const std::int64_t held = layout_.sequence_length / layout_.context_parallel /
-                              (split ? layout_.tensor_parallel : 1);
+    const std::int64_t held =
+        layout_.sequence_length / layout_.context_parallel / (split ? layout_.tensor_parallel : 1);
     if (held % layout_.loss_chunks != 0)
       list_.problem("loss_chunks",
                     "loss_chunks is {}, which does not divide the {} tokens of a sequence that a "
