@@ -1,9 +1,5 @@
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_session.hpp>
+#include "tests/run_catch.hpp"
+
 int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
+  return run_tests(argc, argv);
 }
-#else
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
-#endif

@@ -156,7 +156,7 @@ void run_one(const SuiteRequest& request, const SuiteRun& run, Reference& refere
   const BoundProgram program = bind(*run.what.plan, *run.what.model, rank);
   const std::unique_ptr<Backend> backend = make_backend(request, run, program, seat);
   const auto samples =
-      open_samples(run.training.data, *run.what.model, run.what.plan->layout.sequence_length);
+      open_samples(run.training.data, *run.what.model, run.what.plan->layout.attended_length());
   Trainer trainer{{.program = &program,
                    .backend = backend.get(),
                    .transport = &seat.transport(),

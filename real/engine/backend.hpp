@@ -17,8 +17,8 @@ namespace real {
 
 struct StepInput {
   std::int64_t step = 0;  // from 0
-  // Token ids of this data-parallel replica: micro_batches x micro_batch x (sequence + 1); inputs
-  // are the first `sequence` of each row, targets the last.
+  // Token ids of this rank: the rows (token_rows()) of all samples of its micro-batches. Of a row
+  // all but the last are inputs, all but the first targets.
   std::span<const std::int32_t> tokens;
   bool record = false;  // fill StepOutcome::spans
 };

@@ -1,5 +1,7 @@
 // From buffers, sites and buckets to places in the arena.
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "real/engine/bind_buckets.hpp"
@@ -86,6 +88,8 @@ class Binder {
       site = &program_.sites[to.subject];
       to.model_op = &model_op(*bound_.model, *site);
     }
+    if (to.action >= Action::shift_keys && to.action <= Action::order_behind_exchange)
+      to.turn = turns_[{to.subject, to.microbatch, to.pass, to.action}]++;
     bind_operands(op, site, to);
   }
 
@@ -153,6 +157,7 @@ class Binder {
   sim::ArenaLayout arena_;
   BoundProgram bound_;
   std::set<std::pair<std::uint32_t, std::int64_t>> written_;  // gradients of lives under way
+  std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass, Action>, int> turns_;
 };
 
 }  // namespace

@@ -31,6 +31,9 @@ struct BoundOp {
   // first when this is false, as it touches only the rows that it saw.
   bool accumulate = true;
   std::int32_t microbatch = -1;
+  // Of attention over context ranks: operators with this action that stand before it in the pass of
+  // its micro-batch. It tells whose slice, or which part of [q|k|v], the operator works on.
+  int turn = 0;
   std::uint32_t subject = sim::Program::no_subject;  // site or parameter bucket
   const sim::ModelOp* model_op = nullptr;
   const sim::Kernel* kernel = nullptr;

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "real/engine/bound_program.hpp"
 #include "real/engine/expert_problems.hpp"
 #include "real/engine/operator_facts.hpp"
+#include "real/engine/support.hpp"
 #include "sim/model/expert_bias.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/kept_set.hpp"
@@ -32,8 +34,7 @@ void check_block(const sim::Model& model, const sim::Block& block,
   for (const sim::ModelOp& op : block.ops) {
     if (op.function != Function::none) continue;
     if (sim::is_expert_bias(op)) continue;  // refused with the model (expert_problems.hpp)
-    std::string text = fmt::format("operator {} of the {} block: the engine does not execute {}",
-                                   op.name, block.name, reason(model, op));
+    std::string text = refusal(Feature::operators, op.name, block.name, reason(model, op));
     if (std::find(problems.begin(), problems.end(), text) == problems.end())
       problems.push_back(std::move(text));
   }
@@ -45,8 +46,7 @@ void check_dropout(const sim::Model& model, std::vector<std::string>& problems) 
   for (const double dropout : {shape.embedding_dropout, shape.attention_dropout,
                                shape.projection_dropout, shape.mlp_dropout}) {
     if (dropout < 1) continue;
-    problems.push_back(
-        fmt::format("{}: dropout of 1 leaves nothing to train; allowed: less than 1", model.name));
+    problems.push_back(refusal(Feature::dropout_of_all, model.name));
     return;
   }
 }
@@ -56,18 +56,11 @@ void check_mask(const sim::Plan& plan, const sim::Model& model,
                 std::vector<std::string>& problems) {
   const bool classifies = reads_labels(model);
   if (classifies && model.attention.causal)
-    problems.push_back(fmt::format(
-        "operator attention: {} is causal, so the first token, of which its head makes the class, "
-        "sees no other; allowed: attention bidirectional",
-        model.name));
+    problems.push_back(refusal(Feature::causal_classifier, model.name));
   if (!classifies && !model.attention.causal)
-    problems.push_back(fmt::format(
-        "operator attention: {} is not causal, and the engine trains the next token", model.name));
+    problems.push_back(refusal(Feature::bidirectional_tokens, model.name));
   if (classifies && plan.layout.sequence_parallel && plan.layout.tensor_parallel > 1)
-    problems.push_back(fmt::format(
-        "layout.sequence_parallel: the head of {} reads the first token of each sequence, which "
-        "one rank alone would hold; allowed: false",
-        model.name));
+    problems.push_back(refusal(Feature::classifier_slices, model.name));
 }
 
 // Refuses layers of other forms than those of Llama and GPT: kernels and checks know no others.
@@ -75,15 +68,40 @@ void check_layers(const sim::Plan& plan, const sim::Model& model,
                   std::vector<std::string>& problems) {
   if (!model.shape) return;
   const auto refuse = [&](bool has, const std::string& what) {
-    if (has)
-      problems.push_back(fmt::format("{}: the engine does not execute {}", model.name, what));
+    if (has) problems.push_back(refusal(Feature::layer_forms, model.name, what));
   };
   const sim::TransformerShape& shape = *model.shape;
   refuse(sim::is_shorter(shape.window, plan.layout.sequence_length),
          fmt::format("attention within a window of {} tokens", shape.window));
+  if (shape.positions == sim::Positions::rotary && shape.head_dim % 2 != 0)
+    problems.push_back(refusal(Feature::odd_heads, model.name, shape.head_dim));
   refuse(shape.rotary_share < 1, "rotary positions of a part of a head");
   refuse(shape.qk_norm_whole, "a norm over all queries of a token");
   refuse(sim::norms_branch(shape.norm_placement), "norms behind attention and MLP");
+}
+
+void check_context(const sim::Layout& layout, const sim::Model& model,
+                   std::vector<std::string>& problems) {
+  if (layout.context_parallel == 1) return;
+  const sim::ContextForm form = model.execution.context;
+  if (form != sim::ContextForm::transformer_engine)
+    problems.push_back(refusal(Feature::context_form, sim::word(form)));
+  if (layout.has_servers() || layout.trains_apart())
+    problems.push_back(refusal(Feature::context_apart));
+  if (layout.context_exchange == sim::ContextExchange::all_to_all_ring)
+    problems.push_back(refusal(Feature::context_rings));
+}
+
+// The plan keeps the heads of a rank beside its log-sum-exps, where nothing else reads them.
+void check_shared_heads(const sim::Layout& layout, const sim::Model& model,
+                        std::vector<std::string>& problems) {
+  if (!sim::shares_key_heads(model, layout.tensor_parallel)) return;
+  if (layout.context_parallel > 1 && layout.context_exchange == sim::ContextExchange::all_gather)
+    problems.push_back(refusal(Feature::context_shared_heads, model.attention.kv_heads));
+  const bool unfused = !sim::is_flash(layout.attention) && layout.recompute_modules.empty();
+  if (layout.recomputes(sim::RecomputeModule::core_attn) ||
+      (layout.recompute == sim::Recompute::selective && unfused))
+    problems.push_back(refusal(Feature::shared_heads_again, model.attention.kv_heads));
 }
 
 bool computes_loss(const sim::Model& model) {
@@ -100,7 +118,8 @@ bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
   const sim::Execution& runs = model.execution;
   return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
          runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
-         runs.recomputes_head || runs.separate_products ||
+         runs.recomputes_head || runs.separate_products || runs.keeps_gate_inputs_in_fp8 ||
+         runs.ddp_buckets || runs.repeats_key_heads ||
          ((runs.copies_attention || runs.copies_flash_output) && layout.micro_batch > 1) ||
          runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
 }
@@ -111,112 +130,86 @@ void add_state_problems(const sim::Layout& layout, std::vector<std::string>& pro
       layout.optimizer == sim::OptimizerKind::adam || layout.optimizer == sim::OptimizerKind::lamb;
   if (!known || layout.moment_dtype != sim::DType::fp32 ||
       layout.dtype_of_moment(1) != sim::DType::fp32)
-    problems.emplace_back(
-        "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
-        "fp32");
+    problems.push_back(refusal(Feature::other_optimizers));
   if (layout.state_format != sim::StateFormat::plain)
-    problems.emplace_back(
-        "layout.state_format: the engine keeps moments as numbers; allowed: plain");
-  if (layout.optimizer == sim::OptimizerKind::muon)
-    problems.emplace_back("layout.optimizer: the engine does not make matrices orthogonal");
+    problems.push_back(refusal(Feature::state_format));
+  if (layout.optimizer == sim::OptimizerKind::muon) problems.push_back(refusal(Feature::muon));
   if (layout.master_format != sim::MasterFormat::fp32)
-    problems.emplace_back("layout.master_format: the engine keeps masters in fp32; allowed: fp32");
+    problems.push_back(refusal(Feature::master_format));
 }
 
 // Problems of tensors on the host, and of replicas that train apart.
 void add_exchange_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
   if (layout.offloads() && layout.offload_fraction != 1)
-    problems.emplace_back(
-        "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1");
+    problems.push_back(refusal(Feature::offload_fraction));
   if (layout.offloads_parameters() && layout.shard_ranks() == 1 &&
       layout.reduce_dtype != layout.gradient_dtype)
-    problems.emplace_back(
-        "layout.offload.parameters: the gradients of one rank travel as they are kept; allowed: "
-        "reduce_dtype as gradient_dtype");
+    problems.push_back(refusal(Feature::offload_gradients));
   if (layout.trains_apart() && layout.outer_dtype != sim::DType::fp32)
-    problems.emplace_back("layout.local_steps.wire: the engine averages in fp32; allowed: fp32");
+    problems.push_back(refusal(Feature::outer_wire));
 }
 
-// Problems with how a framework treats gradients.
-void add_gradient_problems(const sim::Execution& runs, std::vector<std::string>& problems) {
-  // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
-  // and writes new weights.
-  if (runs.scales_gradients || runs.checks_gradients)
-    problems.emplace_back(
-        "framework: the engine averages gradients in their collectives, and does not check them; "
-        "allowed: gradient_prescale and check_for_nan_in_grad: false");
-  if (runs.ddp_buckets)
-    problems.emplace_back(
-        "framework.ddp_bucket_copies: the engine reduces gradients where they are; allowed: false");
+// Actions that no key has told of.
+void check_actions(const sim::Plan& plan, std::vector<std::string>& problems) {
+  std::set<std::string> seen;
+  for (const sim::Program& program : plan.programs)
+    for (std::uint32_t op = 0; op < program.size(); ++op) {
+      const ActionSupport& action = action_support()[static_cast<std::size_t>(program.action[op])];
+      const SupportRow& row = support_row(action.feature);
+      if (row.host.runs() || row.cuda.runs() || !seen.insert(std::string{action.name}).second)
+        continue;
+      problems.push_back(fmt::format("operator {}: the engine does not execute {} ({})",
+                                     program.name(sim::OpId{op}), action.name, row.title));
+    }
 }
 
 }  // namespace
 
 std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model& model,
                                          bool by_scores) {
-  if (model.is_layer_list)
-    return {fmt::format("{} is a list of layers: the engine executes transformers", model.name)};
-  if (model.has_latent_attention())
-    return {fmt::format("{}: the engine does not execute latent attention", model.name)};
-  if (model.is_hybrid())
-    return {
-        fmt::format("{}: the engine does not execute layers that differ in what they are made "
-                    "of (layer_pattern, layer_kinds)",
-                    model.name)};
-  std::vector<std::string> problems = expert_problems(plan.layout, model, by_scores);
+  if (model.is_layer_list) return {refusal(Feature::layer_list, model.name)};
+  if (model.has_latent_attention()) return {refusal(Feature::latent_attention, model.name)};
+  if (model.is_hybrid()) return {refusal(Feature::hybrid, model.name)};
+  const sim::Layout& layout = plan.layout;
+  std::vector<std::string> problems = expert_problems(layout, model, by_scores);
+  const auto refuse = [&](bool has, Feature feature) {
+    if (has) problems.push_back(refusal(feature));
+  };
   check_block(model, model.input, problems);
   for (const sim::Block& layer : model.layers)
     check_block(model, layer, problems);
   check_block(model, model.output, problems);
   check_layers(plan, model, problems);
-  const bool reads_tokens =
-      !model.input.ops.empty() && model.input.ops.front().function == Function::lookup;
-  if (!reads_tokens && problems.empty())
-    problems.push_back(fmt::format("{} reads no tokens: the engine trains on text", model.name));
   if (!computes_loss(model) && problems.empty())
-    problems.push_back(fmt::format("{} ends in no loss: there is nothing to train", model.name));
+    problems.push_back(refusal(Feature::no_loss, model.name));
   check_mask(plan, model, problems);
   check_dropout(model, problems);
-  if (plan.layout.context_parallel > 1)
-    problems.emplace_back(
-        "layout.context_parallel: the engine does not split the tokens of a sequence");
-  if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
-    problems.push_back(fmt::format(
-        "layout.tensor_parallel: the engine splits {} key/value heads over as many ranks at most",
-        model.attention.kv_heads));
-  if (runs_otherwise(model, plan.layout))
-    problems.emplace_back(
-        "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
-        "sim/framework/FRAMEWORKS.md has the keys");
-  add_gradient_problems(model.execution, problems);
-  if (plan.layout.cuts_products())
-    problems.emplace_back(
-        "layout.overlap.tensor_products: the engine does not execute products cut into parts");
-  if (sim::is_quantized(plan.layout.compute_dtype))
-    problems.emplace_back("layout.compute_dtype: the engine does not execute 8-bit products");
-  if (plan.layout.trains_adapters())
-    problems.emplace_back("layout.lora.rank: the engine trains all parameters; allowed: 0");
-  if (plan.layout.has_lengths())
-    problems.emplace_back(
-        "layout.packing.lengths: the engine trains on sequences of one length; allowed: none");
-  if (plan.layout.mlp_tiles > 1)
-    problems.emplace_back("layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1");
-  if (plan.layout.loss_chunks > 1)
-    problems.emplace_back("layout.loss_chunks: the engine runs the loss as a whole; allowed: 1");
-  if (plan.layout.packed_length > 0)
-    problems.emplace_back("layout.packed_length: the engine does not pack sequences; allowed: 0");
-  add_exchange_problems(plan.layout, problems);
-  add_state_problems(plan.layout, problems);
-  if (plan.layout.recompute == sim::Recompute::operators &&
-      !sim::keeps_tensors(model.execution, plan.layout))
-    problems.emplace_back(
-        "layout.recompute: by operators the engine keeps the outputs that a gradient needs, each "
-        "as a whole; allowed: recompute none, selective, full, or framework.keeps_unread_outputs, "
-        "keeps_gathered_inputs and copies_attention: false");
-  if (model.execution.copies_tokens || model.execution.copies_weights)
-    problems.emplace_back(
-        "framework: the engine does not copy what it has gathered (token_collectives and "
-        "weight_gathers: fused)");
+  check_context(layout, model, problems);
+  check_shared_heads(layout, model, problems);
+  refuse(runs_otherwise(model, layout), Feature::framework_forms);
+  // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
+  // and writes new weights.
+  refuse(model.execution.scales_gradients || model.execution.checks_gradients,
+         Feature::gradient_passes);
+  refuse(layout.cuts_products(), Feature::tensor_products);
+  refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
+  refuse(layout.trains_adapters(), Feature::adapters);
+  refuse(layout.has_lengths(), Feature::lengths);
+  refuse(layout.images > 0, Feature::vision);
+  refuse(layout.mlp_tiles > 1, Feature::mlp_tiles);
+  refuse(layout.loss_chunks > 1, Feature::loss_chunks);
+  if (layout.sequence_length % layout.attended_length() != 0)
+    problems.push_back(refusal(Feature::packed_rest, layout.packed_length, layout.sequence_length));
+  const int chunks = 2 * layout.context_parallel;
+  if (layout.packed_length > 0 && chunks > 2 && layout.packed_length % chunks != 0)
+    problems.push_back(refusal(Feature::packed_chunks, layout.packed_length, chunks));
+  add_exchange_problems(layout, problems);
+  add_state_problems(layout, problems);
+  refuse(
+      layout.recompute == sim::Recompute::operators && !sim::keeps_tensors(model.execution, layout),
+      Feature::kept_parts);
+  refuse(model.execution.copies_tokens || model.execution.copies_weights, Feature::copies);
+  if (problems.empty()) check_actions(plan, problems);
   return problems;
 }
 

@@ -1,8 +1,9 @@
 #include "real/engine/expert_problems.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
+
+#include "real/engine/data/tokens.hpp"
+#include "real/engine/support.hpp"
 
 namespace real {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 // Tokens of a micro-batch that a rank's router sees.
 std::int64_t tokens_held(const sim::Layout& layout) {
   const std::int64_t slices = layout.sequence_parallel ? layout.tensor_parallel : 1;
-  return layout.micro_batch * layout.sequence_length / slices;
+  return layout.micro_batch * layout.tokens_held() / slices;
 }
 
 // Room is planned for whole places of each expert.
@@ -22,10 +23,8 @@ void check_capacity(const sim::Layout& layout, const sim::Model& model,
   const double places =
       layout.expert_capacity * static_cast<double>(copies) / static_cast<double>(experts.count);
   if (places >= 1 && std::abs(places - std::round(places)) < 1e-6) return;
-  problems.push_back(fmt::format(
-      "layout.moe.capacity_factor is {}: of {} tokens that choose {} of {} experts each, an expert "
-      "takes {} of a rank's; allowed: factors with which that is a whole number, 1 or more",
-      layout.expert_capacity, tokens_held(layout), experts.per_token, experts.count, places));
+  problems.push_back(refusal(Feature::expert_places, layout.expert_capacity, tokens_held(layout),
+                             experts.per_token, experts.count, places));
 }
 
 // Shares that are not even: routing.hpp.
@@ -33,27 +32,22 @@ void check_shares(const sim::Layout& layout, const sim::Model& model,
                   std::vector<std::string>& problems) {
   const sim::Experts& experts = model.shape->experts;
   if (layout.expert_imbalance != 1)
-    problems.push_back(fmt::format(
-        "layout.expert_imbalance is {}: the engine gives every expert as many tokens; allowed: 1",
-        layout.expert_imbalance));
-  if (layout.has_uneven_experts())
-    problems.emplace_back(
-        "layout.moe.load: the engine gives every expert as many tokens; allowed: even, or "
-        "training.routing softmax or sigmoid, which choose by the scores of the router");
+    problems.push_back(refusal(Feature::expert_imbalance, layout.expert_imbalance));
+  if (layout.has_uneven_experts()) problems.push_back(refusal(Feature::expert_load));
   if (layout.expert_capacity > 0)
-    problems.push_back(fmt::format(
-        "layout.moe.capacity_factor is {}: the engine drops no token and pads no expert where it "
-        "gives all as many; allowed: 0, or training.routing softmax or sigmoid",
-        layout.expert_capacity));
+    problems.push_back(refusal(Feature::even_capacity, layout.expert_capacity));
   const std::int64_t held = tokens_held(layout);
   const auto check = [&](const char* what, std::int64_t tokens) {
     if (tokens * experts.per_token % experts.count == 0) return;
-    problems.push_back(fmt::format(
-        "{}: the engine gives every expert as many tokens, but {} tokens that choose {} experts "
-        "each do not spread evenly over {}",
-        what, tokens, experts.per_token, experts.count));
+    problems.push_back(
+        refusal(Feature::expert_shares, what, tokens, experts.per_token, experts.count));
   };
   check("layout.sequence_length", layout.sequence_length);
+  // Tokens are counted from the start of each sample, or of each of a context rank's two chunks.
+  const TokenRows rows = token_rows(layout);
+  if (rows.tokens != layout.sequence_length && problems.empty())
+    check(layout.packed_length > 0 ? "layout.packed_length" : "layout.context_parallel",
+          rows.tokens);
   if (held != layout.sequence_length && problems.empty()) check("layout.tensor_parallel", held);
 }
 
@@ -68,22 +62,12 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
   else
     check_shares(layout, model, problems);
   if (layout.zero_stage > 1 || layout.shard_group > 0)
-    problems.push_back(fmt::format(
-        "layout.zero_stage is {}, layout.shard_group {}: the engine shards experts over all ranks "
-        "that have them; allowed: zero_stage 0 or 1, and no shard_group",
-        layout.zero_stage, layout.shard_group));
+    problems.push_back(refusal(Feature::expert_sharding, layout.zero_stage, layout.shard_group));
   if (layout.token_dispatcher != sim::TokenDispatcher::alltoall)
-    problems.push_back(
-        fmt::format("layout.moe.dispatcher is {}: the engine sends a copy for each choice; "
-                    "allowed: alltoall",
-                    sim::word(layout.token_dispatcher)));
+    problems.push_back(refusal(Feature::expert_dispatcher, sim::word(layout.token_dispatcher)));
   if (model.shape->experts.latent > 0)
-    problems.push_back(
-        fmt::format("{}: the engine does not execute experts of a narrower state (experts.latent)",
-                    model.name));
-  if (model.shape->mlp_bias)
-    problems.push_back(
-        fmt::format("{}: the engine does not execute biases of experts", model.name));
+    problems.push_back(refusal(Feature::expert_latent, model.name));
+  if (model.shape->mlp_bias) problems.push_back(refusal(Feature::expert_biases, model.name));
   return problems;
 }
 

@@ -54,6 +54,19 @@ struct TokenIds {
   }
 };
 
+// ContextShare says which tokens of a sequence a context rank holds: chunks `rank` and
+// 2 ranks - 1 - rank of 2 ranks, so that a causal mask leaves all ranks the same work
+// (sim/plan/rules/context-parallel.md). Backends without context parallelism have one rank.
+struct ContextShare {
+  std::int64_t ranks = 1, rank = 0;
+  // The position in its sequence of token `at` of the `held` ones.
+  constexpr std::int64_t position(std::int64_t at, std::int64_t held) const {
+    if (ranks == 1) return at;
+    const std::int64_t chunk = held / 2;
+    return (at < chunk ? rank : 2 * ranks - 2 - rank) * chunk + at;
+  }
+};
+
 // AdamStep is the part of Adam's settings that changes from step to step, in device memory: a
 // captured CUDA graph reads it anew.
 struct AdamStep {
@@ -106,8 +119,9 @@ std::int64_t norm_backward_workspace(const NormShape& shape);
 struct HeadsShape {
   sim::DType dtype = sim::DType::bf16;
   std::int64_t tokens = 0;
-  std::int64_t sequence = 0;  // tokens of one sequence; divides `tokens`
+  std::int64_t sequence = 0;  // tokens of one sequence that are here; divides `tokens`
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  ContextShare context{};
   std::int64_t row() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
@@ -312,8 +326,12 @@ std::int64_t embedding_backward_workspace(std::int64_t tokens);
 // Learned positions: output = input + table[position], position = (first_token + t) % sequence.
 // The table has rows 0 ... rows (first_row is 0).
 struct Positions {
-  std::int64_t tokens = 0, sequence = 0;
-  std::int64_t first_token = 0;  // sequence parallel: where this rank's tokens begin
+  std::int64_t tokens = 0, sequence = 0;  // sequence: tokens of it that are here
+  std::int64_t first_token = 0;           // sequence parallel: where this rank's tokens begin
+  ContextShare context{};
+  constexpr std::int64_t position(std::int64_t t) const {
+    return context.position((first_token + t) % sequence, sequence);
+  }
 };
 void add_table_forward(const TableShape& shape, const Positions& positions, const void* table,
                        const void* input, void* output, StreamHandle stream);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "real/engine/operator_facts.hpp"
+#include "real/engine/data/tokens.hpp"
 #include "sim/base/check.hpp"
+#include "sim/model/key_heads.hpp"
 
 namespace real {
 
@@ -27,7 +28,7 @@ OpShapes::OpShapes(const BoundProgram& program)
       layout_{program.plan->layout},
       tensor_{program.plan->layout.tensor_parallel},
       tensor_rank_{program.at.tensor},
-      tokens_{layout_.micro_batch * layout_.sequence_length} {}
+      tokens_{layout_.micro_batch * layout_.tokens_held()} {}
 
 std::int64_t OpShapes::split(const BoundOp& op) const {
   return op.model_op->split == sim::TensorSplit::inner ? tensor_ : 1;
@@ -49,14 +50,34 @@ kernels::NormShape OpShapes::norm(const BoundOp& op) const {
 }
 
 kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
-  kernels::HeadsShape shape{.dtype = activations(),
-                            .tokens = 0,
-                            .sequence = layout_.sequence_length,
-                            .heads = model_.attention.heads / tensor_,
-                            .kv_heads = model_.attention.kv_heads / tensor_,
-                            .head_dim = model_.attention.head_dim};
-  shape.tokens = rows_of(bytes, shape.row(), shape.dtype);
+  kernels::HeadsShape shape{
+      .dtype = activations(),
+      .tokens = 0,
+      .sequence = token_rows(layout_).held(),
+      .heads = model_.attention.heads / tensor_,
+      .kv_heads = shares_key_heads() ? 1 : model_.attention.kv_heads / tensor_,
+      .head_dim = model_.attention.head_dim,
+      .context = context_share(program_)};
+  shape.tokens = shares_key_heads() ? tokens_ : rows_of(bytes, shape.row(), shape.dtype);
   return shape;
+}
+
+// The rank's heads lie at the start of a tensor that has room for those of all ranks.
+bool OpShapes::shares_key_heads() const {
+  return sim::shares_key_heads(model_, static_cast<int>(tensor_));
+}
+
+kernels::SharedHeads OpShapes::shared_heads() const {
+  const sim::AttentionShape& all = model_.attention;
+  const std::int64_t d = all.head_dim, queries = all.heads * d / tensor_;
+  const std::int64_t key = tensor_rank_ * all.kv_heads / tensor_;
+  return {.dtype = activations(),
+          .tokens = tokens_,
+          .ranks = tensor_,
+          .features = (all.heads + 2 * all.kv_heads) * d,
+          .own = {{{tensor_rank_ * queries, queries},
+                   {(all.heads + key) * d, d},
+                   {(all.heads + all.kv_heads + key) * d, d}}}};
 }
 
 kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {
@@ -135,8 +156,9 @@ kernels::Positions OpShapes::positions(const BoundOp& op, std::int64_t bytes) co
   const bool sliced = layout_.sequence_parallel && tensor_ > 1;
   SIM_CHECK(tokens * (sliced ? tensor_ : 1) == tokens_, tokens, tokens_);
   return {.tokens = tokens,
-          .sequence = layout_.sequence_length,
-          .first_token = sliced ? tensor_rank_ * tokens : 0};
+          .sequence = token_rows(layout_).held(),
+          .first_token = sliced ? tensor_rank_ * tokens : 0,
+          .context = context_share(program_)};
 }
 
 kernels::LossShape OpShapes::loss(const BoundOp& op) const {
@@ -183,11 +205,12 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
 
 kernels::TokenIds OpShapes::ids(const BoundOp& op, const std::int32_t* all,
                                 std::int64_t shift) const {
-  const std::int64_t stride = layout_.sequence_length + 1;
-  return {.ids = all + op.microbatch * layout_.micro_batch * stride + shift,
-          .tokens = tokens_,
-          .sequence = layout_.sequence_length,
-          .stride = stride};
+  const TokenRows rows = token_rows(layout_);
+  return {
+      .ids = all + op.microbatch * layout_.micro_batch * rows.of_sequence * rows.width() + shift,
+      .tokens = tokens_,
+      .sequence = rows.tokens,
+      .stride = rows.width()};
 }
 
 kernels::TokenIds OpShapes::labels(const BoundOp& op, const std::int32_t* all) const {
@@ -201,7 +224,14 @@ std::int64_t OpShapes::rows(const BoundOp& op) const {
 
 std::int64_t OpShapes::first_sequence(const BoundOp& op) const {
   const std::int64_t before = layout_.batches_before(program_.at.data) + op.microbatch;
-  return before * layout_.micro_batch;
+  return before * layout_.micro_batch * token_rows(layout_).samples;
+}
+
+// Behind an exchange of heads a rank has some of those of its tensor rank.
+std::int64_t OpShapes::first_head(const BoundOp& op, const FeatureShare& share) const {
+  const std::int64_t held = model_.attention.heads / share.ranks;
+  const std::int64_t within = op.kernel->heads < held ? program_.at.context * op.kernel->heads : 0;
+  return share.rank * held + within;
 }
 
 std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& kernels,

@@ -7,6 +7,8 @@
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/attention.hpp"
 #include "real/engine/kernels/products.hpp"
+#include "real/engine/kernels/shared_heads.hpp"
+#include "real/engine/operator_facts.hpp"
 
 namespace real {
 
@@ -17,6 +19,9 @@ class OpShapes {
   kernels::NormShape norm(const BoundOp& op) const;
   bool is_head_norm(const BoundOp& op) const;
   kernels::HeadsShape heads(std::int64_t bytes) const;  // of [q|k|v] rows in so many bytes
+  bool shares_key_heads() const;
+  // REQUIRES: tensor ranks share key/value heads.
+  kernels::SharedHeads shared_heads() const;
   kernels::AttentionShape attention(const BoundOp& op) const;
   kernels::ActivationShape activation(const BoundOp& op) const;
   kernels::ChoiceShape choice(const BoundOp& op) const;
@@ -34,8 +39,10 @@ class OpShapes {
   kernels::TokenIds labels(const BoundOp& op, const std::int32_t* all) const;
   // Tokens of a micro-batch, or its sequences where the operator works on one token of each.
   std::int64_t rows(const BoundOp& op) const;
-  // The place in the global batch where the sequences of the operator's micro-batch begin.
+  // The place in the global batch where the samples of the operator's micro-batch begin.
   std::int64_t first_sequence(const BoundOp& op) const;
+  // Of an attention, among all heads.
+  std::int64_t first_head(const BoundOp& op, const FeatureShare& share) const;
   // Bytes.
   std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels,
                             Attentions attentions) const;

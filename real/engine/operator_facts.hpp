@@ -5,6 +5,7 @@
 #include <array>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/kernels.hpp"
 #include "real/engine/kernels/routing.hpp"
 #include "real/net/collectives.hpp"
 #include "sim/model/dropout.hpp"
@@ -43,6 +44,11 @@ inline FeatureShare feature_share(const BoundProgram& program, const sim::ModelO
   if (op.experts == 0) return {layout.tensor_parallel, program.at.tensor};
   const auto role = static_cast<std::size_t>(sim::GroupRole::expert_tensor);
   return {layout.expert_tensor(), program.groups[role].position};
+}
+
+// The tokens of every sequence that this rank has.
+inline kernels::ContextShare context_share(const BoundProgram& program) {
+  return {program.plan->layout.context_parallel, program.at.context};
 }
 
 // The routed experts of a layer that this rank has.

@@ -9,6 +9,7 @@
 #include "real/engine/model_sites.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
+#include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
@@ -149,6 +150,9 @@ class SitePieces {
   }
 
   void add_column(const std::string& name, const ModelOp& op) {
+    // Gathered before they are taken apart: equal rows for each rank.
+    if (parts_of(op).size() == 3 && sim::shares_key_heads(*bound_.model, tensor_))
+      return add_rows(name, find(name).rows);
     const std::int64_t rows = add_matrix_rows(name, op, {tensor_, tensor_rank_}, 0);
     SIM_CHECK(rows == find(name).rows, name, rows, find(name).rows);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "real/engine/data/tokens.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "sim/memory/arena.hpp"
 
@@ -36,9 +37,10 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
                              Attentions attentions, std::int64_t gemm_workspace) {
   const OpShapes shapes{program};
   const sim::Layout& layout = program.plan->layout;
-  ScratchNeeds needs{
-      .ids = layout.batches_of(program.at.data) * layout.micro_batch * (layout.sequence_length + 1),
-      .gemm_workspace = gemm_workspace};
+  const TokenRows rows = token_rows(layout);
+  ScratchNeeds needs{.ids = layout.batches_of(program.at.data) * layout.micro_batch *
+                            rows.of_sequence * rows.width(),
+                     .gemm_workspace = gemm_workspace};
   for (const BoundOp& op : program.ops) {
     if (op.collective != nullptr || op.transfer != nullptr) continue;
     auto& bytes = needs.workspaces[static_cast<std::size_t>(op.stream)];

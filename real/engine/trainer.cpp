@@ -77,8 +77,9 @@ KeptState Trainer::keep() {
 
 StepOutcome Trainer::run_step(bool record, bool together) {
   const BoundProgram& program = *setup_.program;
-  const std::vector<std::int32_t> tokens = tokens_of_rank(
-      *setup_.samples, program.plan->layout, setup_.training.seed, next_step_, program.at.data);
+  const std::vector<std::int32_t> tokens =
+      tokens_of_rank(*setup_.samples, program.plan->layout, setup_.training.seed, next_step_,
+                     program.at.data, program.at.context);
   // All ranks start together: what one does between steps is no waiting of the next.
   if (together) control_.barrier();
   StepOutcome outcome =
@@ -145,8 +146,8 @@ StepResult Trainer::agree_on(const StepOutcome& outcome) {
     if (at.pipeline == last && at.tensor == 0) result.loss += ranks[r].loss;
     result.time = std::max(result.time, sim::Duration{ranks[r].picoseconds});
   }
-  // The mean over all micro-batches: each has as many tokens.
-  result.loss /= static_cast<double>(plan.layout.step_batches());
+  // The mean over all micro-batches, and over the ranks of a sequence: each has as many tokens.
+  result.loss /= static_cast<double>(plan.layout.step_batches() * plan.layout.context_parallel);
   result.gradient_norm = ranks.front().gradient_norm;
   const bool found = std::any_of(ranks.begin(), ranks.end(),
                                  [](const RankStep& rank) { return rank.first_not_finite >= 0; });

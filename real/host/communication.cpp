@@ -4,6 +4,7 @@
 
 #include "real/engine/launch/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
+#include "real/host/context_exchange.hpp"
 #include "real/host/partial_average.hpp"
 #include "real/host/token_exchange.hpp"
 #include "sim/base/check.hpp"
@@ -146,6 +147,8 @@ std::unique_ptr<HostExchange> Communication::start(const BoundOp& op) {
   SIM_CHECK(op.collective != nullptr, static_cast<int>(op.action));
   if (parts_.routing != nullptr && op.action == Action::exchange_tokens) return start_tokens(op);
   const CollectiveCall call = call_of(op);
+  if (exchanges_keys(op.action))
+    return start_context_exchange(parts_.program, op, parts_.transport, parts_.arena, call);
   if (op.action == Action::sum_tensor_gradients) {
     return std::make_unique<SummedPieces>(parts_.transport, call, summed_, parts_.arena);
   }
@@ -217,7 +220,7 @@ CollectiveCall Communication::call_of(const BoundOp& op) {
                       .channel = collective_channel(group.index, op.stream),
                       .input = {},
                       .output = {}};
-  place_buffers(op, call);
+  if (!exchanges_keys(op.action)) place_buffers(op, call);
   return call;
 }
 

@@ -1,5 +1,4 @@
-#include <fmt/format.h>
-
+#include "real/engine/support.hpp"
 #include "real/host/host_backend.hpp"
 
 namespace real {
@@ -20,8 +19,8 @@ std::vector<std::string> host_problems(const sim::Plan& plan, const sim::Model& 
                                Format{"gradient_dtype", layout.gradient_dtype},
                                Format{"reduce_dtype", layout.reduce_dtype}}) {
     if (format.dtype == sim::DType::fp32) continue;
-    problems.push_back(fmt::format("layout.{}: the host backend computes in fp32, not {}",
-                                   format.key, word(format.dtype)));
+    problems.push_back(
+        refusal(BackendName::host, Feature::formats, format.key, word(format.dtype)));
   }
   return problems;
 }

@@ -5,10 +5,12 @@
 
 #include "real/engine/operator_facts.hpp"
 #include "real/host/kernels/kernels_compression.hpp"
+#include "real/host/kernels/kernels_context.hpp"
 #include "real/host/kernels/kernels_dropout.hpp"
 #include "real/host/kernels/kernels_lamb.hpp"
 #include "real/host/kernels/kernels_local_steps.hpp"
 #include "real/host/kernels/kernels_routed.hpp"
+#include "real/host/kernels/kernels_shared_heads.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -40,6 +42,8 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
                            .outer = &host::host_local_steps(),
                            .dropout = &host_dropout(),
                            .lamb = &host::host_lamb(),
+                           .context = &host::host_context(),
+                           .shared_heads = &host::host_shared_heads(),
                            .turns = &turns_,
                            .routing = routing,
                            .routed = &host::host_routed()}};

@@ -65,7 +65,7 @@ std::string training_data(const sim::Scenario& scenario) {
 }
 
 std::unique_ptr<Samples> samples_of(const sim::Scenario& scenario) {
-  return open_samples(training_data(scenario), scenario.model, scenario.layout.sequence_length);
+  return open_samples(training_data(scenario), scenario.model, scenario.layout.attended_length());
 }
 
 }  // namespace real

@@ -13,6 +13,7 @@
 #include "real/engine/collective_summary.hpp"
 #include "real/engine/kernels/routed_layout.hpp"
 #include "real/engine/operator_name.hpp"
+#include "real/engine/support.hpp"
 #include "real/host/host_backend.hpp"
 #include "real/host/parameter_servers.hpp"
 #include "real/host/partial_average.hpp"
@@ -80,9 +81,7 @@ void check_executable(const sim::Scenario& scenario, const sim::Plan& plan, bool
   std::vector<std::string> sentences = engine_problems(plan, scenario.model, by_scores);
   if (cuda && by_scores)
     sentences.push_back(
-        fmt::format("training.routing is {}: the CUDA backend gives every expert as many tokens; "
-                    "allowed: even, or --backend host",
-                    sim::word(scenario.training.routing)));
+        refusal(BackendName::cuda, Feature::expert_scores, sim::word(scenario.training.routing)));
   if (sim::sends_signs(scenario.layout.compression) && !resumes)
     sentences.push_back(fmt::format(
         "layout.compression.gradients: {} goes on with the second moments of {}; train some "

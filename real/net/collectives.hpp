@@ -3,7 +3,8 @@
 // Ring: Patarasuk & Yuan 2009. Recursive halving-doubling: Thakur, Rabenseifner & Gropp 2005 (ranks
 // beyond the largest power of two fold in first). Double binary tree: Sanders, Speck & Traeff 2009,
 // as in NCCL. Hierarchical: reduce-scatter inside the node, all-reduce across nodes per rail,
-// all-gather inside. All-to-all: pairwise, whatever the algorithm says.
+// all-gather inside. All-to-all: pairwise, ring shift: to the next member, whatever the algorithm
+// says.
 //
 // Every element is reduced in one order, on one rank, and then copied: all ranks get the same bits,
 // and every run does. `average` divides the sum by the number of members once, at the end.
@@ -52,7 +53,7 @@ class CollectiveRun {
 
 // REQUIRES: transport.rank() is a member. Throws std::invalid_argument for an algorithm that the
 // kind does not have (all-reduce: all; reduce-scatter and all-gather: ring; broadcast, reduce: tree
-// or ring; barrier: tree; all-to-all: any word), for sizes that do not fit together, and for a
+// or ring; barrier: tree; all-to-all, ring shift: any word), for sizes that do not fit together, and for a
 // reduction of anything but fp32.
 std::unique_ptr<CollectiveRun> start_collective(Transport& transport, const CollectiveCall& call);
 

@@ -81,6 +81,22 @@ class RingReduceScatter : public Schedule {
   std::unique_ptr<std::byte[]> partial_[2];
 };
 
+class RingShift : public Schedule {
+ public:
+  RingShift(const Exchange& exchange, std::span<const std::byte> input)
+      : ring_{exchange.members, exchange.position}, input_{input}, output_{exchange.buffer} {}
+  int rounds() const override { return 1; }
+  void fill(int, Round& out) override {
+    out.send(ring_.next(), input_);
+    out.receive(ring_.previous(), output_.bytes());
+  }
+
+ private:
+  Ring ring_;
+  std::span<const std::byte> input_;
+  Elements output_;
+};
+
 class PairwiseAllToAll : public Schedule {
  public:
   PairwiseAllToAll(const Exchange& exchange, const std::byte* input)
@@ -110,6 +126,9 @@ std::unique_ptr<Schedule> ring_reduce_scatter(const Exchange& exchange) {
 }
 std::unique_ptr<Schedule> ring_all_gather(const Exchange& exchange) {
   return std::make_unique<RingAllGather>(exchange);
+}
+std::unique_ptr<Schedule> ring_shift(const Exchange& exchange, std::span<const std::byte> input) {
+  return std::make_unique<RingShift>(exchange, input);
 }
 std::unique_ptr<Schedule> pairwise_all_to_all(const Exchange& exchange, const std::byte* input) {
   return std::make_unique<PairwiseAllToAll>(exchange, input);

@@ -102,6 +102,7 @@ std::unique_ptr<Schedule> hierarchical_all_reduce(const Exchange& exchange);
 // Broadcast and reduce, pipelined over a chain (ring) or a binary tree.
 std::unique_ptr<Schedule> rooted_broadcast(const Exchange& exchange, CollectiveAlgorithm algorithm);
 std::unique_ptr<Schedule> rooted_reduce(const Exchange& exchange, CollectiveAlgorithm algorithm);
+std::unique_ptr<Schedule> ring_shift(const Exchange& exchange, std::span<const std::byte> input);
 std::unique_ptr<Schedule> pairwise_all_to_all(const Exchange& exchange, const std::byte* input);
 
 // The ring over consecutive places of `members`, as a part of several algorithms. After

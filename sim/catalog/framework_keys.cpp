@@ -60,6 +60,8 @@ std::vector<Key> kernel_forms() {
           "Transformer Engine's: activations write the GEMMs' format, adapters add in GEMMs"),
       boolean_key("router_fusion", preset(),
                   "Transformer Engine's kernels choose the experts of tokens"),
+      boolean_key("activation_func_fp8_input_store", preset(),
+                  "SwiGLU keeps its input for the backward pass in 8 bits"),
   };
 }
 

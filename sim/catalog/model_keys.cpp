@@ -75,6 +75,45 @@ std::vector<Key> experts() {
   };
 }
 
+std::vector<Key> vision() {
+  constexpr IntegerRange pixels{1, limits::pixels}, rows{1, limits::rows};
+  const KeyDefault none = KeyDefault::follows("none");
+  return {
+      integer_key("vision.layers", {1, limits::layers}, "layers", if_needed(),
+                  "layers of a vision encoder in front of the language model"),
+      integer_key("vision.hidden", {1, limits::hidden}, "", if_needed(), "its hidden size"),
+      integer_key("vision.heads", {1, limits::heads}, "heads", if_needed(), "its heads"),
+      integer_key("vision.feed_forward", {1, limits::feed_forward}, "", if_needed(),
+                  "width of its MLPs"),
+      word_key<NormKind>("vision.norm", if_needed(), "kind of its norms"),
+      word_key<Activation>("vision.activation", if_needed(), "activation of its MLPs"),
+      boolean_key("vision.biases", "true", "linears of its layers have biases"),
+      integer_key("vision.patch", pixels, "pixels", if_needed(), "edge of a patch"),
+      integer_key("vision.frames", {1, 64}, "frames", "1", "frames that a patch takes in"),
+      integer_key("vision.channels", {1, 1024}, "channels", "3", "channels of an image"),
+      boolean_key("vision.patch_bias", "false", "the product of patches has a bias"),
+      integer_key("vision.image_size", pixels, "pixels", KeyDefault::follows("any"),
+                  "edge of the images that it takes"),
+      integer_key("vision.positions", rows, "rows", none, "rows of a table of positions"),
+      boolean_key("vision.class_token", "false", "a token that stands for the image"),
+      boolean_key("vision.rotary", "false", "rotary positions of queries and keys"),
+      integer_key("vision.window", rows, "patches", none,
+                  "patches of a window, outside of which a query sees nothing"),
+      text_key(text, "vision.full_attention", none,
+               "layers without the window: a list, or {every: 8, first_layer: 7}"),
+      boolean_key("vision.norm_before", "false", "a norm in front of its layers"),
+      boolean_key("vision.norm_behind", "false", "a norm behind them"),
+      integer_key("projector.merge", {1, 64}, "patches", "1",
+                  "edge of the square of patches that becomes a token"),
+      boolean_key("projector.pools", "false", "by their mean; else side by side"),
+      word_key<NormKind>("projector.norm", none, "a norm in front of the linears"),
+      text_key(list, "projector.widths", "[]", "outputs of the linears before the last one"),
+      boolean_key("projector.biases", "true", "its linears have biases"),
+      integer_key("projector.deepstack", {0, 16}, "projectors", "0",
+                  "further ones, of outputs of layers in between"),
+  };
+}
+
 std::vector<Key> hybrid() {
   constexpr IntegerRange heads{1, limits::heads}, head_dim{1, limits::head_dim};
   constexpr IntegerRange state{1, limits::state}, taps{1, limits::taps};
@@ -166,7 +205,7 @@ std::vector<Key> model() {
       text_key(text, "model.name", KeyDefault::follows("the scenario's name"), "name of the model"),
       text_key(text, "model.source", KeyDefault::required(), "where the model's figures come from"),
   };
-  for (std::vector<Key> (*more)() : {sizes, experts, hybrid, architecture})
+  for (std::vector<Key> (*more)() : {sizes, experts, hybrid, architecture, vision})
     for (Key& key : in_section("model.transformer", more()))
       keys.push_back(std::move(key));
   for (Key& key : keys)

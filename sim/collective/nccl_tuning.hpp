@@ -78,7 +78,7 @@ double nvls_tree_rate(const NcclGroup& group);  // GB/s per channel, bus bandwid
 inline constexpr int peers_per_batch = 8;  // NCCL_MAX_DEV_WORK_P2P_PER_BATCH
 // Channels of a message to one peer. Between nodes what its NIC needs at 14 GB/s each, halved until
 // all peers go at once, 8 in a channel (NCCL 2.29 on); 2 before, from 2.20 on 1 in large groups.
-// What NCCL before 2.12 does, a channel with a window four times as large, is not told apart.
+// NCCL before 2.12, where a channel has a window four times as large, is not told apart.
 // Within one node the 32 channels by ranks at least, doubled while a channel's part is above 16
 // MiB. Source: src/graph/paths.cc ncclTopoGetNchannels, ncclTopoComputeP2pChannels of v2.28.9,
 // v2.30.7; src/enqueue.cc calcP2pChannelCount.

@@ -25,7 +25,7 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-// Of the shared object that this is part of: the Python module. Empty in a program.
+// The folder of the shared object that has this code: the Python module. Empty in a program.
 fs::path folder_of_module() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&folder_of_program), &info) == 0 || !info.dli_fname)

@@ -1,4 +1,4 @@
-// What may happen to a played run, drawn from random numbers of its own.
+// Events of a played run, drawn from random numbers of its own.
 #pragma once
 
 #include <cmath>

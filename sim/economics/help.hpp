@@ -1,4 +1,4 @@
-// What would help the goodput of a run most.
+// Changes that would help the goodput of a run most.
 #pragma once
 
 #include <string>

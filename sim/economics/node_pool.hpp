@@ -27,7 +27,7 @@ struct NodePool {
   double speed(std::size_t away) const;
 };
 
-// What a pool does to a job that loses a node every `every` while it does not wait.
+// The effect of a pool on a job that loses a node every `every` while it does not wait.
 struct PoolShares {
   double waiting = 0;  // share of the time without enough nodes
   double speed = 1;    // mean, of the time that the job does not wait

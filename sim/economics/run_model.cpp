@@ -38,7 +38,7 @@ Recovery recovery_of(const RunModel& run, double stops) {
   for (const Kind& kind : kinds)
     up_from_storage += kind.rate / stops * std::exp(-stops * kind.from_storage);
   const double down_lost = (1 - up_from_storage) / (stops * up_from_storage);
-  // Of a stop while the memory is good: mean time until work, without what comes after another stop
+  // A stop while the memory is good: mean time until work, without what comes after another stop
   // that also finds it good; the chance of that; and the chance to be back with it.
   struct Spell {
     double time = 0, again = 0, kept = 0;

@@ -1,4 +1,4 @@
-// What a run does against failures, as the parts of its model.
+// The means of a run against failures, as the parts of its model.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct CopyTimes {
 // a copy takes longer than the steps between two.
 CopyTimes copy_times(const CheckpointSize& size, const MemoryRules& rules, Seconds step);
 
-// What the rules of a run become on a job of `nodes` nodes with `gpus` GPUs. `speeds` are those of
+// The rules of a run, for a job of `nodes` nodes with `gpus` GPUs. `speeds` are those of
 // NodePool. REQUIRES: run.segments, and for the tier run.lag, are set.
 void add_memory_tier(const CopyTimes& times, MemoryPlace place, const RestartTimes& restart,
                      Seconds storage_load, Seconds step, int nodes, RunModel& run);

@@ -1,4 +1,4 @@
-// What an activity of a device is to a step.
+// The class of an activity of a device: its part in a step.
 #pragma once
 
 #include <cstdint>

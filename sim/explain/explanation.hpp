@@ -27,7 +27,7 @@ struct MeanParts {
   double idle() const;
 };
 
-// Of the steps that count, over all ranks: each takes as long as its longest rank.
+// The steps that count, over all ranks: each takes as long as its longest rank.
 struct StepVariation {
   std::size_t steps = 0;
   Duration median{}, least_tenth{}, most_tenth{};  // p50, p10, p90

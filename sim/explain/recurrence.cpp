@@ -6,7 +6,7 @@
 namespace sim {
 namespace {
 
-// Of 20 entries so many must recur: data-dependent kernels may differ.
+// So many of 20 entries must recur: data-dependent kernels may differ.
 constexpr std::size_t same_of_20 = 19;
 constexpr std::size_t least_length = 4;  // entries: shorter ones are loops within an operator
 constexpr std::size_t most_candidates = 64;
@@ -46,7 +46,7 @@ Recurrence find_recurrence(const std::vector<std::uint32_t>& names) {
   for (const auto* of : rarest) {
     const std::size_t length = distance_of(*of);
     if (length < least_length) continue;
-    // What runs before the rare name belongs to a step, too, as far as it recurs.
+    // Entries before the rare name belong to a step, too, as far as they recur.
     std::size_t from = of->front();
     while (from > 0 && from - 1 + length < names.size() &&
            names[from - 1] == names[from - 1 + length])

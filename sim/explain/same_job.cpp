@@ -26,7 +26,7 @@ std::string text_of_shape(const Shape& shape) {
                    : fmt::format("{}x{}x{}", m, n, k);
 }
 
-// What a step runs, in a form that both sides have.
+// The work of a step, in a form that both sides have.
 struct StepInventory {
   std::map<Shape, Duration> products{};
   std::size_t product_calls = 0;

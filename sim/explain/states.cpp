@@ -100,7 +100,7 @@ class StateSweep {
       active.erase(change.activity);
   }
 
-  // Of transfers at one time, that of the stream whose transfer ends last before the next kernel
+  // Among transfers at one time, the stream whose transfer ends last before the next kernel
   // of the main stream: the others do not hold it up.
   std::int32_t that_holds_up(const std::set<std::int32_t>& transfers, std::int32_t last) const {
     for (const std::int32_t transfer : transfers)
@@ -141,7 +141,7 @@ class StateSweep {
   const TimePoint done_;
   const std::uint32_t main_stream_;
   std::vector<StateChange> changes_;
-  // Of each change: the transfer that ends last between it and the next kernel of the main stream.
+  // By change: the transfer that ends last between it and the next kernel of the main stream.
   std::vector<std::int32_t> holds_up_;
   std::array<std::set<std::int32_t>, active_states.size()> active_;
   std::int32_t after_ = not_told;  // the first activity behind the window

@@ -1,4 +1,4 @@
-// What a rank was in at every instant of a step. The states are disjoint and fill the step, so
+// The state of a rank at every instant of a step. The states are disjoint and fill the step, so
 // their times sum to it exactly, in integer picoseconds.
 #pragma once
 

@@ -62,7 +62,7 @@ Duration late_host(const RunRank& rank, std::uint32_t main_stream, const StateSp
   return std::clamp(issued - state.begin, Duration{}, state.time());
 }
 
-// Of several exposed transfers at one time, one has it: what the others have beside it.
+// One of several exposed transfers at one time has it: what the others have beside it.
 void account_beside(const std::vector<DeviceActivity>& device, const std::vector<TimePoint>& ready,
                     const std::vector<std::uint32_t>& op_of, const std::vector<StateSpan>& states,
                     StepAccount& account) {

@@ -14,7 +14,7 @@
 
 namespace sim {
 
-// Of an operator of the forecast: what it has of the step, and how long it takes, hidden or not.
+// An operator of the forecast: what it has of the step, and how long it takes, hidden or not.
 struct OpTime {
   Duration attributed{};  // compute, or exposed transfer
   Duration running{};     // without waiting for other ranks
@@ -30,11 +30,11 @@ struct StepAccount {
   std::map<std::string, Duration> waiting{};      // for other ranks of collectives, by operation
   std::map<std::string, Duration> messages{};     // and waiting for them, by operation
   std::array<Duration, step_state_count> rest{};  // copies and idle states
-  // Of these, by the operator that ran next.
+  // The same, by the operator that ran next.
   std::array<std::map<std::uint32_t, Duration>, step_state_count> rest_before{};
 };
 
-// What a call is to the account.
+// A call, as the account sees it.
 struct AccountedCall {
   std::uint32_t op = no_operator;
   bool message = false;  // or a collective over several stages

@@ -54,7 +54,7 @@ class WaterfallMaker {
   }
 
  private:
-  // Of the rank, or of the one that it is modulo the ranks of the forecast's job.
+  // The track of the rank, or of the one that it is modulo the ranks of the forecast's job.
   const RecordedTrack& track_of(std::size_t rank) const {
     const std::uint32_t world = static_cast<std::uint32_t>(std::max(1, forecast_.world_size));
     for (const RecordedTrack& track : forecast_.tracks)

@@ -63,7 +63,7 @@ struct WaterfallItem {
   Duration time{};  // measured less forecast
   // While it runs, hidden or not, in the trace and in the forecast; 0: it has no such time.
   Duration measured{}, forecast{};
-  // Of the forecast's program of the rank: its operators; of idle time those that came late, the
+  // Operators of the forecast's program of the rank; of idle time those that came late, the
   // latest first. Empty: it is a kernel that the forecast does not have.
   std::vector<std::uint32_t> ops{};
 };
@@ -89,9 +89,9 @@ struct Waterfall {
   std::size_t step_index = 0;  // of the steps of the rank
   Duration measured{}, forecast{};
   std::vector<WaterfallPart> parts{};  // most time first; those below zero last
-  // What shows that trace and scenario are not the same job; empty: nothing does.
+  // Signs that trace and scenario are not the same job; empty: none.
   std::vector<std::string> differences{};
-  // Of the time of the step's kernels, without communication, the share of operators of the
+  // The share, in the time of the step's kernels without communication, of operators of the
   // forecast.
   double matched = 0;
   MatchedTimes times{};

@@ -99,7 +99,7 @@ void add_op(const Program& program, std::uint32_t op, const OpTime& measured,
   sums.add(kind_of_kernels(program.kind[op]), name, time, measured.running, forecast.running, {op});
 }
 
-// What runs on one stream queues up: a collective that takes longer exposes those behind it. So
+// Work on one stream queues up: a collective that takes longer exposes those behind it. So
 // slowness and overlap are told apart in the sum of a stream, with the casts that belong to them.
 struct StreamTime {
   OpTime measured{}, forecast{};

@@ -431,6 +431,10 @@ void run_with(const Framework& framework, Model& model) {
       for (ModelOp& op : layer.ops)
         if (op.name == "delta_gates") set_delta_gates(model.shape->hybrid.delta_net, op);
   add_expert_kernels(framework, model);
+  for (Model& encoder : model.vision) {
+    run_with(framework, encoder);
+    encoder.execution.recomputes_head = false;  // that is its projector
+  }
 }
 
 void run_with_chunked_loss(Model& model) {

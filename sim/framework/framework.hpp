@@ -134,6 +134,7 @@ inline constexpr std::array execution_switches{
     ExecutionSwitch{"separate_update", &Execution::separate_update},
     ExecutionSwitch{"operation_fuser", &Execution::operation_fuser},
     ExecutionSwitch{"router_fusion", &Execution::router_fusion},
+    ExecutionSwitch{"activation_func_fp8_input_store", &Execution::keeps_gate_inputs_in_fp8},
     ExecutionSwitch{"sends_whole", &Execution::sends_whole},
     ExecutionSwitch{"recomputes_head", &Execution::recomputes_head},
     ExecutionSwitch{"checkpoint_early_stop", &Execution::stops_recomputation},

@@ -1,4 +1,4 @@
-// What the communicators of a trace are for, by how frameworks name them and what they carry.
+// The purpose of a trace's communicators, by how frameworks name them and what they carry.
 #pragma once
 
 #include <cstdint>

@@ -269,7 +269,7 @@ class JobReader {
       assume("layout.compute_dtype", "bf16", "names of kernels");
   }
 
-  // Of the shapes with most work.
+  // The type of the shapes with most work.
   std::optional<DType> type_of_products() const {
     std::map<DType, double> flops;
     for (const Kernel& work : rank().works)

@@ -20,7 +20,7 @@ struct InferredJob {
   std::vector<std::string> notes;  // what it could also be
 };
 
-// What the user knows; empty and 0: the trace is to tell.
+// Facts that the user knows; empty and 0: the trace is to tell.
 struct JobHints {
   std::string model{}, cluster{};
   std::int64_t sequence_length = 0;

@@ -104,7 +104,7 @@ Framework canonical(const Framework& framework, const Scenario& scenario) {
   const Layout& layout = scenario.layout;
   Framework result = framework;
   Execution& runs = result.execution;
-  // What an import derives of the machine.
+  // An import derives these of the machine.
   runs.workspaces = {};
   runs.copies_flash_output = false;
   if (runs.gradient_placeholders == Placeholders::all_kept)

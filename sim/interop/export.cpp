@@ -155,6 +155,10 @@ void refuse_unsaid(const Scenario& scenario, Target target) {
   refuse_unsaid_training(layout, target, refusals);
   if (layout.offload_delay)
     refusals.emplace_back("offload.delay: no framework's files have a key for it");
+  if (layout.images > 0)
+    refusals.push_back(fmt::format(
+        "images {}: a vision encoder is written to no framework's files; allowed: 0",
+        layout.images));
   if (layout.mlp_tiles > 1)
     refusals.push_back(
         fmt::format("mlp_tiles {}: no key of the framework's files has it", layout.mlp_tiles));

@@ -329,6 +329,13 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   std::int64_t sequence_length = 0;  // tokens per sequence; 1 for layer lists (one sample)
   std::int64_t global_batch = 0;     // sequences per step over all data-parallel ranks
   std::int64_t micro_batch = 1;      // sequences per micro-batch and rank
+  // Images of each sequence, whose tokens stand in the place of others; 0: a vision encoder is left
+  // out (sim/plan/rules/vision.md).
+  std::int64_t images = 0;
+  std::int64_t image_tokens = 0;  // of an image in the sequence; 0: of the size that the model takes
+  // What of the encoder is not trained (Megatron-Bridge, freeze_vision_model and
+  // freeze_vision_projection).
+  bool freeze_vision_model = false, freeze_vision_projection = false;
   // Sequences packed into one of `sequence_length`: the length that a token's sequence has in the
   // mean, sum of squares over sum. 0: nothing is packed.
   std::int64_t packed_length = 0;

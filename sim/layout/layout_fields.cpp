@@ -21,6 +21,9 @@ constexpr IntegerRange sequences{1, layout_limits::tokens};
 bool has_experts(const Model& model) {
   return model.has_experts();
 }
+bool has_vision(const Model& model) {
+  return model.shape && model.shape->vision.exists();
+}
 // Where the model fixes the length, the file may not say it.
 bool has_free_length(const Model& model) {
   return !model.is_layer_list && model.fixed_sequence == 0;
@@ -127,6 +130,18 @@ Fields batch_and_sharding() {
        &Layout::global_batch, [](Layout& layout, const Execution&) { layout.global_batch = 1; }},
       {integer_key("micro_batch", sequences, "sequences", "1", "sequences per micro-batch"),
        &Layout::micro_batch},
+      {integer_key("images", {0, 1'000'000}, "images", "0",
+                   "images of each sequence; 0: text alone, a vision encoder is left out"),
+       &Layout::images, nullptr, has_vision, false},
+      {integer_key("image_tokens", {0, sequences.max}, "tokens", "0",
+                   "of an image in the sequence, behind the projector; 0: of the size that the "
+                   "model takes"),
+       &Layout::image_tokens, nullptr, has_vision, false},
+      {boolean_key("freeze_vision_model", "false", "the vision encoder is not trained"),
+       &Layout::freeze_vision_model, nullptr, has_vision, false},
+      {boolean_key("freeze_vision_projection", "false",
+                   "nor is the projector behind it"),
+       &Layout::freeze_vision_projection, nullptr, has_vision, false},
       {integer_key("packed_length", {0, sequences.max}, "tokens", "0",
                    "of sequences packed into one: the length that a token's has in the mean; 0: "
                    "none are packed"),

@@ -159,6 +159,9 @@ std::string sentence(const Layout& l) {
   line.append(l.trains_head, ", head");
   line.append(l.trains_adapters() && l.expert_adapters != ExpertAdapters::none, ", {} of experts",
               l.expert_adapters == ExpertAdapters::each ? "each" : "shared");
+  line.add(l.images > 0, "{} image{} in a sequence", l.images, l.images == 1 ? "" : "s");
+  line.append(l.freeze_vision_model, ", encoder{} frozen",
+              l.freeze_vision_projection ? " and projector" : "");
   line.add(l.packed_length > 0, "packed sequences of {}", l.packed_length);
   line.add(l.has_lengths() && l.packing_lengths.is_file(), "{} of lengths of a file",
            word(l.packing));

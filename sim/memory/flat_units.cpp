@@ -45,7 +45,8 @@ void FlatUnits::find_units() {
     ++unit.buckets;
     unit_of_weight_[buckets[i].weight.value] = index;
     left_out_[buckets[i].weight.value] = true;
-    left_out_[buckets[i].gradient_shard.value] = true;
+    if (buckets[i].gradient_shard.value != no_unit)  // of what is trained
+      left_out_[buckets[i].gradient_shard.value] = true;
     // Without masters the shard is the parameter itself.
     left_out_[buckets[i].weight_shard.value] = program_.allocation.master_weights;
   }

@@ -11,8 +11,8 @@ namespace sim {
 inline std::vector<bool> in_root_unit(const Program& program) {
   std::vector<bool> in_root(program.parameter_buckets.size());
   for (const Site& site : program.sites) {
-    if (site.place != BlockPlace::layer && site.bucket < in_root.size())
-      in_root[site.bucket] = true;
+    const bool layer = site.place == BlockPlace::layer || site.place == BlockPlace::vision_layer;
+    if (!layer && site.bucket < in_root.size()) in_root[site.bucket] = true;
   }
   return in_root;
 }

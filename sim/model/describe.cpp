@@ -42,6 +42,10 @@ std::string size_text(const Model& model) {
         model.attention.heads, model.attention.head_dim, model.attention.kv_heads,
         model.attention.causal ? "causal" : "bidirectional", model.vocabulary,
         model.tied_embedding ? ", head tied to the embedding" : "");
+  for (const Model& encoder : model.vision)
+    text += fmt::format("vision      {} layers of {}, {} heads; {} parameters with the projector\n",
+                        encoder.layers.size(), encoder.hidden, encoder.attention.heads,
+                        grouped(encoder.parameters()));
   return model.shape ? text + window_text(*model.shape) : text;
 }
 
@@ -102,6 +106,10 @@ std::string describe(const Model& model) {
   std::string text = size_text(model);
   for (const std::string& note : model.notes)
     text += fmt::format("note        {}\n", note);
+  for (const Model& encoder : model.vision)
+    text += block_text(encoder.input, "vision, patches") +
+            block_text(encoder.layers.front(), "vision, first of the layers") +
+            block_text(encoder.output, "vision, projector");
   return text + block_text(model.input, "input") + layers_text(model) +
          block_text(model.output, "output");
 }

@@ -6,10 +6,7 @@
 
 namespace sim {
 
-namespace {
-
-// A small table whose rows are added to the embedding: learned positions, token types. Forward:
-// reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
+// Forward: reads a row and the sum so far, writes the sum. Backward: reads the gradient, adds it to the
 // row's gradient (a read and a write). Nothing is saved: the indices are the input of the step.
 ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
                        std::int64_t hidden) {
@@ -23,6 +20,8 @@ ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
           .forward_elements = 3 * as_double(hidden),
           .backward_elements = 3 * as_double(hidden)};
 }
+
+namespace {
 
 // Forward: reads a row of the table, writes it. Backward: reads the gradient and adds it to the
 // row's gradient (a read and a write).
@@ -275,6 +274,7 @@ Block input_block(const TransformerShape& shape) {
       block.ops.push_back(
           added_table_op("token_types", Function::none, shape.token_types, shape.hidden));
   }
+  if (shape.vision.exists()) block.ops.push_back(place_images_op(shape));
   if (shape.embedding_norm) block.ops.push_back(norm_op(shape, "embedding_norm"));
   if (shape.embedding_dropout > 0) block.ops.push_back(embedding_dropout_op(shape));
   return block;
@@ -332,6 +332,7 @@ std::vector<std::string> unmeasured(const TransformerShape& shape) {
     notes.emplace_back(
         "sparse attention: timed by its FLOPs and bytes at the device's rates of large products "
         "and of memory; not validated: no measured kernel or run has one");
+  if (shape.vision.exists()) notes.emplace_back(note_of_vision);
   return notes;
 }
 
@@ -365,6 +366,7 @@ Model build_transformer(const TransformerShape& shape) {
   for (std::int64_t layer = 0; layer < shape.layers; ++layer)
     model.layers.push_back(numbered_layer(shape, layer));
   model.output = output_block(shape);
+  if (shape.vision.exists()) model.vision.push_back(build_vision_encoder(shape));
   model.shape = shape;
   model.notes = unmeasured(shape);
   return model;

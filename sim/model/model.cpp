@@ -6,6 +6,7 @@
 #include "sim/config/file_kind.hpp"
 #include "sim/config/reader.hpp"
 #include "sim/model/sources.hpp"
+#include "sim/model/transformer.hpp"
 
 namespace sim {
 
@@ -58,7 +59,19 @@ std::int64_t Model::parameters() const {
   std::int64_t sum = input.parameters() + output.parameters();
   for (const Block& layer : layers)
     sum += layer.parameters();
+  for (const Model& encoder : vision)
+    sum += encoder.parameters();
   return sum;
+}
+
+void leave_out_vision(Model& model) {
+  if (!model.has_vision()) return;
+  std::erase(model.notes, note_of_vision);
+  model.notes.emplace_back(
+      "layout.images is 0: text alone; neither parameters nor time of the vision encoder are in "
+      "the forecast");
+  model.vision.clear();
+  std::erase_if(model.input.ops, [](const ModelOp& op) { return op.name == place_images_name; });
 }
 
 Flops forward_flops(const Block& block, const AttentionShape& attention, std::int64_t sequence) {
@@ -72,7 +85,8 @@ Flops forward_flops(const Block& block, const AttentionShape& attention, std::in
     } else if (op.kind == ModelOpKind::attention) {
       // Q K^T and P V: 2 * sequence * width each, per head and token.
       sum +=
-          Flops{2.0 * tokens * share_in_window(op.window, sequence) *
+          Flops{2.0 * (op.piece > 0 ? std::min(static_cast<double>(op.piece), tokens) : tokens) *
+                share_in_window(op.window, sequence) *
                 static_cast<double>(attention.heads * (attention.head_dim + attention.value_dim)) *
                 times};
     } else if (op.kind == ModelOpKind::generic) {

@@ -159,6 +159,9 @@ struct ModelOp {
   std::int64_t gathered_features = 0;
   // Attention: keys that a query sees, its own included (TransformerShape::window); 0: all.
   std::int64_t window = 0;
+  // Attention: tokens of a piece of the sequence, outside of which nothing is seen
+  // (VisionEncoder::window); 0: the sequence.
+  std::int64_t piece = 0;
   // Attention: key/value heads of this layer; 0: as the model.
   std::int64_t kv_heads = 0;
   // Attention: keys that a query chooses (SparseAttention); 0: all that it sees.
@@ -400,6 +403,8 @@ struct Execution {
   // written.
   bool operation_fuser = false;
   bool router_fusion = false;  // its kernels choose the experts of tokens (Megatron-LM)
+  // SwiGLU casts its input to 8 bits to keep it, and back (Megatron-LM).
+  bool keeps_gate_inputs_in_fp8 = false;
   // A compiler's tensor parallelism: products are cut as micro_pipeline.hpp of sim/plan says, and
   // nothing else overlaps.
   bool symmetric_memory = false;
@@ -486,6 +491,9 @@ struct Model {
   Block input;                             // embedding; may be empty
   std::vector<Block> layers;               // one entry per layer
   Block output;                            // final norm, head, loss; may be empty
+  // The encoder of images, one or none, whose output takes the place of tokens of this model: its
+  // `input` is made of patches, and its `output` is the projector, which works on merged patches.
+  std::vector<Model> vision;
   std::optional<TransformerShape> shape;   // the shape it was built from; none for a list of layers
   std::vector<std::string> notes;          // parts of its file that it leaves out, a line each
   std::int64_t parameters() const;         // tied weights counted once
@@ -493,6 +501,7 @@ struct Model {
   bool has_experts() const { return shape && shape->experts.count > 0; }
   const Block* first_layer_with_experts() const;  // null: none
   bool is_hybrid() const { return shape && shape->hybrid.exists(); }
+  bool has_vision() const { return !vision.empty(); }
   bool has_scan() const { return shape && shape->hybrid.has_scan(); }
   // A layer of each kind, in their order: of a hybrid model by what it is made of, else the first
   // one and the first with experts.
@@ -511,9 +520,16 @@ Model read_model(const Document& document);
 // carries its model. Records problems; nothing may be built from the shape before they are thrown.
 TransformerShape read_transformer_shape(const ObjectReader& root, std::string_view default_name);
 
+// The operator that puts image tokens into the sequence.
+inline constexpr std::string_view place_images_name = "place_images";
+
+// Takes the encoder of images away (Layout::images 0), and notes it.
+void leave_out_vision(Model& model);
+
 // Forward floating-point operations of one sequence of `sequence` tokens (one sample of a layer
 // list): 2 * in * out per token of a linear, and for attention 4 * sequence * heads * head_dim per
-// token, the full square also where the mask is causal. Nothing for the rest.
+// token, the full square also where the mask is causal. Nothing for the rest,
+// nor for a vision encoder.
 Flops forward_flops(const Block& block, const AttentionShape& attention, std::int64_t sequence);
 Flops forward_flops(const Model& model, std::int64_t sequence);
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/model/model.hpp"
@@ -27,6 +28,16 @@ inline double as_double(std::int64_t count) {
 Block input_block(const TransformerShape& shape);
 Block transformer_layer(const TransformerShape& shape, const LayerKind& kind = {});
 Block output_block(const TransformerShape& shape);
+inline constexpr std::string_view note_of_vision =
+    "vision encoder: timed as the kernels of a language model are; not validated: of the two "
+    "measured runs that have one, the images are few (validation/BEYOND.md)";
+// vision_blocks.cpp. REQUIRES: shape.vision.exists().
+Model build_vision_encoder(const TransformerShape& shape);
+// Puts the tokens of images, which the block is given, in the place of others.
+ModelOp place_images_op(const TransformerShape& shape);
+// A small table whose rows are added to the embedding: learned positions, token types.
+ModelOp added_table_op(std::string name, Function function, std::int64_t rows,
+                       std::int64_t hidden);
 ModelOp norm_op(const TransformerShape& shape, std::string name);
 ModelOp residual_op(const TransformerShape& shape, std::string name, double probability);
 // Multiplies by a number: reads and writes, backward the same. Keeps nothing.

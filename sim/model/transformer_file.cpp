@@ -9,6 +9,7 @@
 #include "sim/model/layer_sets.hpp"
 #include "sim/model/sources.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/model/vision_file.hpp"
 
 namespace sim {
 
@@ -312,6 +313,7 @@ TransformerShape read_transformer_shape(const ObjectReader& root, std::string_vi
     read_text_input(in, shape);
   read_head(in, shape);
   check_hybrid(in, shape);
+  read_vision(in, shape);
   return shape;
 }
 

@@ -143,6 +143,60 @@ struct SparseAttention {
   bool operator==(const SparseAttention&) const = default;
 };
 
+// Projector makes tokens of a language model of what a vision encoder gives: a norm, linears with a
+// GELU between them.
+struct Projector {
+  std::int64_t merge = 1;  // edge of the square of patches that becomes one token
+  bool pools = false;      // by their mean (Gemma 3); else they stand side by side
+  bool has_norm = true;
+  NormKind norm = NormKind::layer;
+  std::vector<std::int64_t> widths{};  // outputs of the linears before the last one
+  bool biases = true;
+  // Further projectors, on the outputs of so many layers of the encoder, added to image tokens in
+  // the first layers of the language model (Qwen3-VL, arXiv:2511.21631, section 2, DeepStack).
+  std::int64_t deepstack = 0;
+  bool operator==(const Projector&) const = default;
+};
+
+// VisionEncoder is a ViT whose patches become tokens of the language model. Its layers are pre-norm,
+// without a mask and without dropout.
+struct VisionEncoder {
+  std::int64_t layers = 0;  // 0: there is no encoder
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t feed_forward = 0;
+  NormKind norm = NormKind::layer;
+  Activation activation = Activation::gelu;
+  bool biases = true;  // of all linears of a layer
+  bool rotary = false;
+  std::int64_t positions = 0;   // rows of a table of positions; 0: none
+  std::int64_t image_size = 0;  // edge in pixels; 0: any
+  std::int64_t patch = 0;       // the same of a patch
+  std::int64_t frames = 1;      // of a video that one patch takes in; an image is repeated
+  std::int64_t channels = 3;
+  bool patch_bias = false;
+  bool class_token = false;
+  bool norm_before = false;  // a norm in front of the layers,
+  bool norm_behind = false;  // and one behind them
+  // Patches of a window, outside of which a query sees nothing; 0: the image (Qwen2.5-VL).
+  std::int64_t window = 0;
+  LayerSet full_attention;  // layers that see the image in spite of a window
+  Projector projector;
+  bool exists() const { return layers > 0; }
+  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t merged() const { return projector.merge * projector.merge; }
+  // Patches that become so many tokens, with the class token.
+  std::int64_t patches_of(std::int64_t tokens) const {
+    return tokens * merged() + (class_token ? 1 : 0);
+  }
+  // Tokens of an image of the size that the model takes; 0: it takes any.
+  std::int64_t tokens_of_image() const {
+    const std::int64_t edge = image_size / patch / projector.merge;
+    return edge * edge;
+  }
+  bool operator==(const VisionEncoder&) const = default;
+};
+
 struct TransformerShape {
   std::string name;
   std::string family;
@@ -214,7 +268,8 @@ struct TransformerShape {
     return {.feed_forward = experts.in_layer(layer) ? FeedForward::experts : FeedForward::mlp};
   }
 
-  ImageInput image;  // size 0: none
+  VisionEncoder vision;  // in front of a language model
+  ImageInput image;      // size 0: none
   bool has_image() const { return image.size > 0; }
   bool operator==(const TransformerShape&) const = default;
 };

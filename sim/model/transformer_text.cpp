@@ -5,6 +5,7 @@
 #include "sim/model/hybrid_file.hpp"
 #include "sim/model/layer_sets.hpp"
 #include "sim/model/transformer.hpp"
+#include "sim/model/vision_file.hpp"
 
 namespace sim {
 namespace {
@@ -135,6 +136,9 @@ std::string transformer_yaml(const TransformerShape& shape, std::size_t indent) 
   line(2, "head", word(shape.head));
   if (shape.head == Head::classifier) line(2, "classes", shape.classes);
   line(2, "tied_head", boolean(shape.tied_head));
+  if (!shape.vision.exists()) return text;
+  line(2, "vision", vision_text(shape.vision));
+  line(2, "projector", projector_text(shape.vision.projector));
   return text;
 }
 

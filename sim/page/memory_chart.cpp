@@ -26,7 +26,7 @@ std::int64_t sum_of(const Values& values) {
   return sum;
 }
 
-// Of each column the instant at which most is held.
+// The instant of each column at which most is held.
 std::vector<Values> fullest_by_column(const CounterSeries& series, Duration step) {
   std::vector<Values> columns(chart_columns);
   Values now{};

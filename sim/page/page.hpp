@@ -23,7 +23,7 @@ struct HtmlPage {
 // html_page is the file. Style and script are data/page/; numbers are there without the script.
 std::string html_page(const HtmlPage& page);
 
-// What a command prints in its other forms.
+// The result of a command in its other forms.
 struct CommandText {
   std::string text, markdown, json;
   std::string command;

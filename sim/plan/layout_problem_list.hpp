@@ -14,6 +14,7 @@
 //   layout_problems_local_steps.cpp  groups of ranks that train apart
 //   layout_problems_replicas.cpp     replicas with micro-batches of their own number
 //   layout_problems_servers.cpp  parameter servers
+//   layout_problems_vision.cpp   images, a vision encoder
 #pragma once
 
 #include <fmt/format.h>
@@ -75,6 +76,7 @@ void check_packing(const Layout& layout, const Model& model, LayoutProblemList& 
 void check_quantized(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_module_formats(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_local_steps(const Layout& layout, const Model& model, LayoutProblemList& list);
+void check_vision(const Layout& layout, const Model& model, LayoutProblemList& list);
 void check_servers(const Layout& layout, const Model& model, LayoutProblemList& list);
 // REQUIRES: Layout::replica_batches.
 std::vector<LayoutProblem> replica_problems(const Layout& layout);

@@ -42,6 +42,7 @@ class Checker : private LayoutProblemList {
     check_loss(layout_, model_, *this);
     check_adapters(layout_, model_, *this);
     check_packing(layout_, model_, *this);
+    check_vision(layout_, model_, *this);
     check_quantized(layout_, model_, *this);
     check_local_steps(layout_, model_, *this);
     check_servers(layout_, model_, *this);

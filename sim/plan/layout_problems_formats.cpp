@@ -1,4 +1,4 @@
-// Checks of a layout: formats by module.
+// Checks of a layout: formats by module, and of what activations keep.
 #include <fmt/ranges.h>
 
 #include "sim/plan/layout_problem_list.hpp"
@@ -92,10 +92,28 @@ class ModuleFormatChecker {
   LayoutProblemList& list_;
 };
 
+// Megatron-LM at d98e8a64, core/transformer/transformer_config.py: of SwiGLU alone.
+void check_gate_inputs(const Layout& layout, const Model& model, LayoutProblemList& list) {
+  if (!model.execution.keeps_gate_inputs_in_fp8) return;
+  const char* key = "framework.activation_func_fp8_input_store";
+  const auto gates = [](const Block* layer) {
+    return std::ranges::find(layer->ops, Function::swiglu, &ModelOp::function) != layer->ops.end();
+  };
+  if (std::ranges::none_of(model.layers_of_each_kind(), gates))
+    list.problem(key, "{} is true, and {} has no SwiGLU in one kernel; allowed: false", key,
+                 model.name);
+  const char* excludes = layout.recompute == Recompute::operators ? "recompute operators"
+                         : layout.mlp_tiles > 1                   ? "mlp_tiles"
+                                                                  : nullptr;
+  if (excludes != nullptr)
+    list.problem(key, "{} is true, which is not modelled with {}; allowed: false", key, excludes);
+}
+
 }  // namespace
 
 void check_module_formats(const Layout& layout, const Model& model, LayoutProblemList& list) {
   ModuleFormatChecker{layout, model, list}.run();
+  check_gate_inputs(layout, model, list);
 }
 
 }  // namespace sim

@@ -79,9 +79,11 @@ struct BufferUse {
   std::int16_t part = whole;
 };
 
+// BlockPlace is the place of a block in its model; vision: around the layers of a vision encoder,
+// vision_layer: one of them.
+enum class BlockPlace : std::uint8_t { input, layer, output, vision, vision_layer };
 // A model operator on this stage and where its parameters lie: weights [out, in] or table rows,
 // then biases (norms: scale, shift), contiguous in a bucket.
-enum class BlockPlace : std::uint8_t { input, layer, output };
 struct Site {
   BlockPlace place = BlockPlace::layer;
   std::int16_t layer = -1;            // of the model

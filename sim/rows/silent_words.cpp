@@ -23,7 +23,7 @@ constexpr std::array spoken_columns{
     SpokenColumn{"recompute", false},  SpokenColumn{"precision", false},
     SpokenColumn{"pp_schedule", false}};
 
-// What a row says of framework and layout.
+// The framework and layout of a row.
 struct Meaning {
   Framework framework;
   Layout layout;

@@ -429,6 +429,7 @@ Scenario load(const ScenarioSources& sources, LayoutState state) {
   problems.insert(problems.end(), named.begin(), named.end());
   if (!problems.empty()) throw InputError{std::move(problems)};
 
+  if (text.layout.images == 0) leave_out_vision(*model);
   run_with(framework, *model);
   model->execution.reads_either_order = cluster->device().reads_either_order();
   take_host_times(framework, options);

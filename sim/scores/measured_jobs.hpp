@@ -38,7 +38,7 @@ struct JobScore {
 std::vector<MeasuredJob> load_jobs(const std::string& folder);
 std::vector<JobResult> forecast_jobs(std::vector<MeasuredJob> jobs);
 std::vector<JobScore> scores_of(std::span<const JobResult> results);
-// What exceeds the bounds of jobs.yaml, a line each.
+// Scores beyond the bounds of jobs.yaml, a line each.
 std::vector<std::string> beyond_bounds(std::span<const JobScore> scores, const std::string& folder);
 
 std::string jobs_table(std::span<const JobResult> results);

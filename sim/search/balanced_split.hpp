@@ -6,7 +6,7 @@
 
 namespace sim {
 
-// What a chunk costs, or a block that is part of one.
+// Costs of a chunk, or of a block that is part of one.
 struct ChunkLoad {
   std::int64_t time = 0;    // ps, of all passes of a micro-batch
   std::int64_t states = 0;  // bytes of parameters, gradients and optimizer
@@ -27,7 +27,7 @@ struct SplitProblem {
   std::vector<std::vector<ChunkLoad>> layers{};
   std::vector<std::int64_t> alive{};  // micro-batches that each chunk keeps activations of
   std::int64_t memory = 0;            // bytes of each chunk
-  // Of each chunk, where devices differ: the time on its device over that of `layers`, and bytes.
+  // By chunk, where devices differ: the time on its device over that of `layers`, and bytes.
   std::vector<double> slowness{};
   std::vector<std::int64_t> memories{};
 };

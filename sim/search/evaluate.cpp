@@ -78,7 +78,7 @@ void EvaluationInParts::plan(const Layout& layout) {
   note_least(planned_->memory);
 }
 
-// What leaves as much free of the smallest device of the pools as the stage does of its own.
+// Memory that leaves as much of the smallest device of the pools as the stage does of its own.
 Bytes EvaluationInParts::on_smallest(const StageMemory& stage) const {
   if (stage.capacity == Bytes{}) return {};  // not planned yet
   return stage.total - stage.capacity + cluster_.device().memory;

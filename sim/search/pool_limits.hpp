@@ -1,4 +1,4 @@
-// What holds for every pool of a cluster, for the bounds of a search.
+// Limits that hold for every pool of a cluster, for the bounds of a search.
 #pragma once
 
 #include <algorithm>

@@ -17,12 +17,12 @@
 
 namespace sim {
 
-// What blocks cost where all groups of a job lie as close as they can.
+// Costs of blocks where all groups of a job lie as close as they can.
 struct Splitter::Costs {
   explicit Costs(const SearchSpecification& asked)
       : specification{asked}, cluster{asked.workload.cluster} {}
 
-  // Of the pool of the cluster; several together: of that which is fastest at each kernel.
+  // Costs on a pool of the cluster; several together: on the one that is fastest at each kernel.
   const ModelCosts& of(const Pipeline& pipeline, Recompute recompute, std::size_t pool) {
     const std::tuple key{pipeline.gpus,
                          pipeline.tensor,
@@ -45,7 +45,7 @@ struct Splitter::Costs {
     return of(pipeline, recompute, cluster.pool());
   }
 
-  // What a micro-batch takes on the pool over what it takes on the fastest, by kernels.
+  // Time of a micro-batch on the pool over that on the fastest, by kernels.
   double slowness(const Pipeline& pipeline, std::size_t pool) {
     const auto time = [&](std::size_t one) {
       const ModelCosts& costs = of(pipeline, Recompute::none, one);

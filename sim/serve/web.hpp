@@ -1,4 +1,4 @@
-// What a client asks of the server and is answered, without the transport.
+// Requests of a client and the server's answers, without the transport.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What an allocation costs, as JSON.
+// The cost of an allocation, as JSON.
 #include <nlohmann/json.hpp>
 
 #include "sim/base/table_text.hpp"

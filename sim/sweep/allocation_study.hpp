@@ -1,4 +1,4 @@
-// What an allocation costs: against the packed one, over drawn allocations, in other orders of its
+// The cost of an allocation: against the packed one, over drawn allocations, in other orders of its
 // ranks, and under static ECMP. Every figure is a forecast of its own.
 #pragma once
 
@@ -51,7 +51,7 @@ struct AllocationStudy {
   std::vector<OrderedStep> orders;      // fastest first; the local search's among them
   std::vector<std::string> best_nodes;  // names, in the fastest order
   std::optional<StepSpread> drawn;
-  // Of `own`: static ECMP over its seeds, and its limit, traffic spread evenly over all paths.
+  // `own` with static ECMP over its seeds, and its limit, traffic spread evenly over all paths.
   std::optional<StepSpread> ecmp;
   std::optional<PointResult> spread;
   int hash_flows = 1;

@@ -1,4 +1,4 @@
-// What an allocation costs, for people, as CSV and Markdown.
+// The cost of an allocation, for people, as CSV and Markdown.
 #include <fmt/format.h>
 
 #include "sim/base/table_text.hpp"

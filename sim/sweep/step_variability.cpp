@@ -103,7 +103,7 @@ const PointResult& checked(const PointResult& point, const std::string& path) {
   return point;
 }
 
-// What a step takes on drawn allocations, against the scenario's own; {1} without other jobs.
+// The time of a step on drawn allocations, over the scenario's own; {1} without other jobs.
 std::vector<double> factors_of_allocations(const ScenarioInput& scenario,
                                            const Overrides& overrides, const StepVariability& of,
                                            const std::function<void()>& done,

@@ -88,7 +88,7 @@ void StretchMatcher::match_left_over() {
     }
 }
 
-// Of the stretches, what has no match yet: by class.
+// The parts of stretches that have no match yet: by class.
 std::vector<Stretch> StretchMatcher::left_over() const {
   std::map<OpKind, Stretch> by_class;
   for (const Stretch& of : uneven_) {

@@ -86,7 +86,7 @@ struct ClusterFiles {
   };
 };
 
-// What a group across pools goes by: the weaker figure of each pair, and no measured curves.
+// The figures of a group across pools: the weaker of each pair, and no measured curves.
 Cluster::Data::Pool joint_pool(std::span<const Cluster::Data::Pool> pools);
 
 // Reads a cluster file (format: topologies/README.md). Throws InputError.

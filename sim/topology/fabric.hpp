@@ -60,7 +60,7 @@ class Fabric {
  public:
   FabricKind kind = FabricKind::none;
   Routing routing = Routing::spread;
-  // Of hash routing: another seed is another hash function; between two GPUs so many flows share
+  // Hash routing: another seed is another hash function; between two GPUs so many flows share
   // the traffic evenly, each hashed by itself.
   std::uint64_t hash_seed = 0;
   int hash_flows = 1;

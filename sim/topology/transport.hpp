@@ -16,7 +16,7 @@ namespace sim {
 class Cluster;
 struct Route;
 
-// What is sent again when a packet is lost. go_back_n: it and all behind it, as RoCE NICs do
+// LossRecovery: what is sent again. go_back_n: the lost packet and all behind it, as RoCE NICs do
 // (Mittal et al. 2018, section 2.1). selective_repeat: it alone.
 enum class LossRecovery : std::uint8_t { go_back_n, selective_repeat };
 constexpr auto words_of(LossRecovery) {
@@ -38,7 +38,7 @@ struct Transport {
   bool limits() const { return nic_loss > 0 || fabric_loss > 0 || window > Bytes{}; }
 };
 
-// What the transport makes of a route: ideal where it stays within a node.
+// The quality of a route under the transport: ideal where it stays within a node.
 struct PathQuality {
   double loss = 0;   // chance that a packet is lost on the way
   double sends = 1;  // packets on the wire per packet delivered

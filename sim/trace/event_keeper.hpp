@@ -51,7 +51,7 @@ class EventKeeper {
   RunRank rank_;
   std::map<std::string, std::int32_t> groups_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> threads_;
-  // Of kernels: kind, type, part, sizes, bytes.
+  // Kernels by kind, type, part, sizes, bytes.
   std::map<std::tuple<OpKind, DType, AttentionPart, std::int64_t, std::int64_t, std::int64_t,
                       std::int64_t, std::int64_t>,
            std::int32_t>

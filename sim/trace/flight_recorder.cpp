@@ -138,7 +138,7 @@ class HangFinder {
                                     .call = call->call});
   }
 
-  // What one call is on each rank that recorded it.
+  // One call, on each rank that recorded it.
   using OneCall = std::vector<std::pair<RankId, const DumpedCall*>>;
 
   bool find_mismatch(const GroupCalls& made, std::size_t index) {

@@ -20,7 +20,7 @@ struct RecordedCall {
   enum class State : std::uint8_t { scheduled, started, completed } state = State::scheduled;
 };
 
-// What the ranks of a group have done. Ranks without a dump have done nothing that is known.
+// The calls of a group's ranks. Ranks without a dump have done nothing that is known.
 struct HangGroup {
   std::string name{};           // "0"
   std::string description{};    // "default_pg"
@@ -68,7 +68,7 @@ bool is_recorder_dump(std::string_view head);
 // dump; two dumps of one rank; a rank that is not told.
 HangReport find_hangs(const std::vector<std::string>& paths);
 
-// Of texts: their names are as paths are.
+// A dump as a text; names are as paths are.
 struct RecorderDump {
   std::string name{};
   std::string text{};

@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-// What the time of a span on a thread is taken for.
+// The role of a span on a thread: how its time counts.
 enum class Role : std::uint8_t {
   caller,      // only what it calls is work
   piecewise,   // an operator: its time less that of those it calls
@@ -157,7 +157,7 @@ bool operators_as_work(PendingRank& pending, const RunRank& rank, const TraceNam
     if (const HostSpan::What what = pending.host[i].span.what;
         what == HostSpan::What::op || what == HostSpan::What::mark)
       order.push_back(i);
-  // Of spans with one begin and one end, the outer one has the lower number.
+  // Among spans with one begin and one end, the outer one has the lower number.
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     const auto key = [&](std::uint32_t i) {
       const PendingHost& of = pending.host[i];

@@ -142,7 +142,7 @@ class JsonTraceReader {
     if (rank >= 0 && rank <= most_ranks) group.ranks.push_back({static_cast<std::uint32_t>(rank)});
   }
 
-  // What the head says of groups completes what their kernels say; others are added.
+  // The head's groups complete those of the kernels; others are added.
   void tell_groups() {
     for (const TracedGroup& told : told_) {
       bool known = false;

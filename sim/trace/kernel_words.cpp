@@ -16,7 +16,7 @@ struct KindWord {
   OpKind kind;
 };
 
-// Of the kernel's own name: an operator of communication issues copies and sums, too.
+// In the kernel's own name: an operator of communication issues copies and sums, too.
 constexpr std::array communication_words{std::string_view{"nccl"},
                                          std::string_view{"rccl"},
                                          std::string_view{"deep_ep::"},

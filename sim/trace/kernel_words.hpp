@@ -1,4 +1,4 @@
-// What kernels are, by words of their names.
+// Kinds of kernels, by words of their names.
 #pragma once
 
 #include <optional>

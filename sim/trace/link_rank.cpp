@@ -86,7 +86,7 @@ class RankLinker {
   }
 
  private:
-  // What holds others comes before them; equal ones are equal in all.
+  // A span comes before those that it holds; equal ones are equal in all.
   void sort() {
     const auto host = [](const PendingHost& x) {
       return std::tuple{x.span.begin,  -x.span.end.time_since_epoch().count(),
@@ -207,7 +207,7 @@ class RankLinker {
     return entry->second;
   }
 
-  // Of a collective that brings no metadata: those of its operator, or its name.
+  // The call of a collective without metadata: that of its operator, or by its name.
   std::int32_t call_of(const DeviceActivity& activity, std::int64_t id) {
     if (activity.kind != OpKind::collective) return not_told;
     const std::int32_t told = entry_of(pending_.calls, id);

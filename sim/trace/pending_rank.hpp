@@ -33,7 +33,7 @@ struct PendingFlow {
   EventPlace place;
   bool begins = false;
 };
-// What has no correlation of its own.
+// An entry without a correlation of its own.
 struct Unbound {
   EventPlace place;
   std::uint32_t index = 0;

@@ -11,7 +11,7 @@ namespace sim {
 // read_trace reads JSON as read_run does, of one source. Throws InputError.
 TracedRun read_trace(ByteSource& source);
 
-// What a text begins as: a record of ours (`--record`); a database of SQLite, as nsys exports.
+// Whether a text begins as a record of ours (`--record`); as a database of SQLite, as nsys exports.
 bool is_record(std::string_view head);
 bool is_sqlite(std::string_view head);
 

@@ -16,7 +16,7 @@ class SqliteReader {
  public:
   // Throws InputError: it cannot be opened, or is no database.
   explicit SqliteReader(const std::string& path);
-  // Of a database in memory. `content` outlives the reader.
+  // Opens a database in memory. `content` outlives the reader.
   SqliteReader(std::string_view content, std::string name);
   ~SqliteReader();
   SqliteReader(const SqliteReader&) = delete;

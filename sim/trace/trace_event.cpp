@@ -18,7 +18,7 @@ constexpr double largest_number = 1e18;
 constexpr std::int64_t largest_integer = 1'000'000'000'000'000'000;
 constexpr std::int64_t picoseconds_of_microsecond = 1'000'000;
 
-// Of a number with an exponent.
+// The time of a number with an exponent.
 std::optional<TraceTime> rounded_time(std::string_view number) {
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);

@@ -42,7 +42,7 @@ enum class EventKind : std::uint8_t {
   slice,  // Stepcast's own: no category of a profiler
 };
 
-// What the metadata of NCCL's kernels and of record_param_comms says.
+// A collective, by the metadata of NCCL's kernels and of record_param_comms.
 struct EventCollective {
   std::string operation{};  // as PyTorch names it; empty: no communication
   std::string dtype{}, group{}, description{};

@@ -1,4 +1,4 @@
-// What one file of a trace holds, before it is put together with those of other ranks.
+// The content of one file of a trace, before it is put together with those of other ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace sim {
 
-// What a reader did not take, or found odd.
+// Entries that a reader did not take, or found odd.
 struct LeftOut {
   std::uint64_t python = 0;      // functions
   std::uint64_t negative = 0;    // spans of the host that end before they begin
@@ -43,7 +43,7 @@ struct TraceFile {
   std::int64_t base = 0;                 // nanoseconds since 1970
   TracedDevice device{};
   std::vector<TracedGroup> groups{};
-  // Of each group, what the trace writes of its ranks where it shortens them: "[0, 8, ..., 504]".
+  // By group: its ranks as the trace writes them where it shortens them: "[0, 8, ..., 504]".
   std::vector<std::string> shortened{};
   std::vector<RunRank> ranks{};
   std::vector<std::string> versions{};

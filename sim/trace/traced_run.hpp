@@ -1,4 +1,4 @@
-// What the GPUs of a job ran, as a profiler saw it: the one form that every reader of traces gives.
+// The work of a job's GPUs, as a profiler saw it: the one form that every reader of traces gives.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct TracedGroup {
   std::vector<RankId> ranks{};  // ascending; empty: not told
 };
 
-// What a thread of the host was in: an operator of the framework, a call of the runtime, a mark of
+// A span of a thread of the host: an operator of the framework, a call of the runtime, a mark of
 // the user, or a collection of garbage.
 struct HostSpan {
   enum class What : std::uint8_t { op, runtime, mark, garbage, python };

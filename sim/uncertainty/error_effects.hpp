@@ -59,7 +59,7 @@ class ErrorEffects {
   void add(const std::string& name, double variance);
   void add_effects_of(const JobTraits& traits);  // those that only its runs have
   void learn(const Eigen::VectorXd& coefficients, double log_error, double variance);
-  // Of a layout with a run: how much of its growth a job has; else nothing.
+  // How much of the growth a job has, in a layout with a run; else nothing.
   double growth_coefficient(const JobTraits& traits) const;
 
   double job_variance_ = 0, layout_variance_ = 0, growth_variance_ = 0, unlike_variance_ = 0;

@@ -30,7 +30,7 @@ struct TimeErrorModel {
   double level = 0.9;     // share of runs that an interval is to hold
   double multiple = 1.6;  // half its width, in standard deviations: found by leaving sets out
   SourceVector deviation = SourceVector::Zero();
-  // Of how an error grows from a job's first run to one on eight times the GPUs, in one layout.
+  // The growth of an error from a job's first run to one on eight times the GPUs, in one layout.
   double growth = 0;
   double unlike = 0;  // of a job with a category that no row has
   double rest =

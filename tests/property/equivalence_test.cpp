@@ -9,58 +9,14 @@
 // softmax does not see it), that turns noise of 1e-9 into steps of full size when epsilon is 1e-8,
 // on one rank as on many. So the weights are compared at epsilon 1e-3, the size of the gradients;
 // at 1e-8 the losses are.
-#include "tests/property/equivalence.hpp"
-
-#include <algorithm>
 #include <cmath>
 
-#include "real/engine/data/labelled_text.hpp"
-#include "tests/catch.hpp"
-#include "tests/property/equivalence_cases.hpp"
+#include "tests/property/same_training.hpp"
 
 namespace real::test {
 namespace {
 
-constexpr double bound = 1e-5;
-
-sim::Training five_steps(double epsilon) {
-  sim::Training training;
-  training.steps = 5;
-  training.learning_rate.peak = 1e-2;
-  training.epsilon = epsilon;
-  return training;
-}
-
-double largest_relative(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    worst = std::max(worst, std::fabs(a[i] - b[i]) / std::fabs(b[i]));
-  return worst;
-}
-
-void check_case(const EquivalenceCase& one,
-                sim::TokenRouting routing = sim::TokenRouting::automatic) {
-  CAPTURE(one.name, sim::word(routing));
-  const sim::Model model = equivalence_model(one.model);
-  const auto text = one.model.encoder ? equivalence_sentences() : equivalence_text();
-  const auto samples = open_samples(text->path(), model, one.layout.sequence_length);
-  const sim::Layout alone = one_rank_layout(one.layout);
-  sim::Training training = five_steps(1e-3);
-  training.routing = routing;
-  const TrainedModel expected = train_on_host(model, alone, training, *samples);
-  const TrainedModel got = train_on_host(model, one.layout, training, *samples);
-  CHECK(expected.losses.size() == 5);
-  CHECK(largest_relative(got.losses, expected.losses) <= bound);
-  CHECK(largest_relative(got.norms, expected.norms) <= bound);
-  const Difference weights = largest_difference(got.parameters, got.weights, expected.weights,
-                                                training.learning_rate.peak);
-  CAPTURE(weights.parameter);
-  CHECK(weights.relative <= bound);
-  sim::Training usual = five_steps(1e-8);
-  usual.routing = routing;
-  CHECK(largest_relative(train_on_host(model, one.layout, usual, *samples).losses,
-                         train_on_host(model, alone, usual, *samples).losses) <= bound);
-}
+constexpr double bound = same_training_bound;
 
 TEST_CASE("every listed layout trains the model that one rank trains", "[equivalence]") {
   const std::vector<EquivalenceCase> cases = listed_cases();
@@ -156,14 +112,15 @@ TEST_CASE("a capacity drops the same tokens wherever the experts lie", "[equival
   for (const bool pad : {false, true}) {
     apart.pad_to_capacity = pad;
     const TrainedModel expected = train_on_host(model, apart, training, *samples);
-    CHECK(largest_relative(expected.losses, all.losses) > 1e-5);  // something was dropped
+    CHECK(largest_relative_difference(expected.losses, all.losses) >
+          1e-5);  // something was dropped
     for (const int experts : {2, 4}) {
       CAPTURE(pad, experts);
       sim::Layout layout = apart;
       layout.expert_parallel = experts;
       const TrainedModel got = train_on_host(model, layout, training, *samples);
-      CHECK(largest_relative(got.losses, expected.losses) <= bound);
-      CHECK(largest_relative(got.norms, expected.norms) <= bound);
+      CHECK(largest_relative_difference(got.losses, expected.losses) <= bound);
+      CHECK(largest_relative_difference(got.norms, expected.norms) <= bound);
     }
   }
 }

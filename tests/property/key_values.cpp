@@ -19,6 +19,8 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& own_values()
       {"layout.micro_batch", {"1", "2", "4"}},
       {"layout.data_parallel", {}},  // what is left of the GPUs
       {"layout.pipeline_runs", {"1", "2"}},
+      {"layout.images", {"0", "1", "2"}},
+      {"layout.image_tokens", {"0", "16"}},
       {"layout.packed_length", {"0", "3", "64"}},
       {"layout.placement", {"[dp, tp, cp, pp]", "[tp, pp, cp, dp]"}},
       {"layout.layers_per_chunk", {"{first: 1, last: 1}", "even"}},
@@ -136,6 +138,11 @@ const std::vector<SmallModel>& small_models() {
                                      ", latent_attention: {query_rank: 64, key_value_rank: 32, "
                                      "plain_dim: 32, rotary_dim: 16, value_dim: 32}" +
                                      experts + ", shared_feed_forward: 256}")},
+      {"vision", model("vision", llama + ", kv_heads: 4, vision: {layers: 2, hidden: 64, heads: 8, "
+                                         "feed_forward: 128, norm: layer, activation: gelu, "
+                                         "patch: 8, image_size: 64, positions: 64, rotary: true, "
+                                         "window: 16, full_attention: [1]}, projector: {merge: 2, "
+                                         "norm: layer, widths: [256], deepstack: 1}")},
       {"hybrid", model("hybrid", llama + ", mamba2: {heads: 16}, gated_delta_net: {key_heads: 4, "
                                          "value_heads: 8}, layer_pattern: \"M*G-M*G-\"")},
       {"encoder",

@@ -4,6 +4,7 @@
 
 #include "real/engine/data/input_file.hpp"
 #include "real/engine/data/token_ids.hpp"
+#include "real/engine/kernels.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/base/random.hpp"
 
@@ -82,14 +83,31 @@ void Corpus::sample(std::uint64_t seed, std::int64_t step, std::int64_t sample,
   }
 }
 
+TokenRows token_rows(const sim::Layout& layout) {
+  const std::int64_t rows = layout.context_parallel > 1 ? 2 : 1;
+  const std::int64_t samples = layout.sequence_length / layout.attended_length();
+  return {.samples = samples,
+          .of_sequence = samples * rows,
+          .tokens = layout.attended_length() / layout.context_parallel / rows};
+}
+
 std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
-                                         std::uint64_t seed, std::int64_t step, int data_rank) {
-  const std::int64_t samples = layout.batches_of(data_rank) * layout.micro_batch;
-  const std::int64_t before = layout.batches_before(data_rank) * layout.micro_batch;
-  const std::int64_t width = layout.sequence_length + 1;
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples * width));
-  for (std::int64_t i = 0; i < samples; ++i)
-    from.sample(seed, step, before + i, tokens.data() + i * width);
+                                         std::uint64_t seed, std::int64_t step, int data_rank,
+                                         int context_rank) {
+  const TokenRows rows = token_rows(layout);
+  const std::int64_t of_batch = layout.micro_batch * rows.samples;
+  const std::int64_t samples = layout.batches_of(data_rank) * of_batch;
+  const std::int64_t before = layout.batches_before(data_rank) * of_batch;
+  const kernels::ContextShare share{layout.context_parallel, context_rank};
+  std::vector<std::int32_t> whole(static_cast<std::size_t>(layout.attended_length() + 1));
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    from.sample(seed, step, before + i, whole.data());
+    for (std::int64_t at = 0; at < rows.held(); at += rows.tokens) {
+      const auto first = whole.begin() + share.position(at, rows.held());
+      tokens.insert(tokens.end(), first, first + rows.width());
+    }
+  }
   return tokens;
 }
 

@@ -55,9 +55,24 @@ class Corpus : public Samples {
   std::int64_t sequence_length_ = 0;
 };
 
+// TokenRows are the rows of a step's token ids: tokens that follow each other, and the target of
+// the last one. A context rank has two of each sample (kernels::ContextShare), others have one.
+// Samples are packed behind each other (Layout::packed_length), or alone in a sequence of the
+// layout.
+struct TokenRows {
+  std::int64_t samples = 1;      // of a sequence
+  std::int64_t of_sequence = 1;  // rows of it
+  std::int64_t tokens = 0;       // of a row
+  std::int64_t width() const { return tokens + 1; }
+  std::int64_t held() const { return tokens * of_sequence / samples; }  // of a sample
+};
+TokenRows token_rows(const sim::Layout& layout);
+
 // The samples of a data-parallel rank in a step, as StepInput wants them: of the global batch it
-// has neighbours, micro-batch by micro-batch, so all layouts together see the same samples.
+// has neighbours, micro-batch by micro-batch, so all layouts together see the same samples. Of each
+// a context rank has its own rows.
 std::vector<std::int32_t> tokens_of_rank(const Samples& from, const sim::Layout& layout,
-                                         std::uint64_t seed, std::int64_t step, int data_rank);
+                                         std::uint64_t seed, std::int64_t step, int data_rank,
+                                         int context_rank = 0);
 
 }  // namespace real

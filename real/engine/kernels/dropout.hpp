@@ -51,12 +51,18 @@ class DropoutMask {
 
 namespace real::kernels {
 
-// Rows that follow each other in the tensor of the global batch, from `first_row` on.
+// A row for each token of sequences `first_sequence` and following of the global batch.
 struct DropoutShape {
   sim::DType dtype = sim::DType::fp32;
-  std::int64_t rows = 0, width = 0;
-  std::int64_t first_row = 0;
+  Positions tokens;
+  std::int64_t first_sequence = 0;
+  std::int64_t width = 0;
   Dropout dropout;
+  // The row in the tensor of the global batch.
+  constexpr std::int64_t row(std::int64_t t) const {
+    const std::int64_t sequence = first_sequence + (tokens.first_token + t) / tokens.sequence;
+    return sequence * tokens.sequence * tokens.context.ranks + tokens.position(t);
+  }
 };
 // output = input, dropped, + residual (null: none): the forward pass of a residual sum; without a
 // residual the backward pass, of the gradient. The output may lie where either does.

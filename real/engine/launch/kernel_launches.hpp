@@ -13,6 +13,7 @@
 #include "real/engine/bound_program.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/compression.hpp"
+#include "real/engine/kernels/context.hpp"
 #include "real/engine/kernels/dropout.hpp"
 #include "real/engine/kernels/lamb.hpp"
 #include "real/engine/kernels/local_steps.hpp"
@@ -49,12 +50,14 @@ class KernelLaunches {
     const kernels::Table& kernels;
     Attentions attentions;
     Products& products;
-    kernels::StreamHandle stream = nullptr;                  // products are measured on it
-    const kernels::CompressionTable* compression = nullptr;  // null: the backend has none
-    const kernels::OuterTable* outer = nullptr;              // the same
-    const kernels::DropoutTable* dropout = nullptr;          // the same
-    const kernels::LambTable* lamb = nullptr;                // the same
-    const DelayedUpdate* turns = nullptr;                    // of Layout::offload_delay
+    kernels::StreamHandle stream = nullptr;                   // products are measured on it
+    const kernels::CompressionTable* compression = nullptr;   // null: the backend has none
+    const kernels::OuterTable* outer = nullptr;               // the same
+    const kernels::DropoutTable* dropout = nullptr;           // the same
+    const kernels::LambTable* lamb = nullptr;                 // the same
+    const kernels::ContextTable* context = nullptr;           // the same
+    const kernels::SharedHeadsTable* shared_heads = nullptr;  // the same
+    const DelayedUpdate* turns = nullptr;                     // of Layout::offload_delay
     // For routers that choose by their scores; null: they choose evenly.
     RoutingTables* routing = nullptr;
     const kernels::RoutedTable* routed = nullptr;
@@ -78,6 +81,13 @@ class KernelLaunches {
   Launch norm_forward(const BoundOp& op);
   Launch norm_backward(const BoundOp& op);
   Launch rotary(const BoundOp& op, bool backward);
+  Launch shared_heads(const BoundOp& op);
+  struct KeptAttention {
+    std::byte* heads = nullptr;  // null: kept as the input
+    std::int64_t heads_bytes = 0;
+    float* sums = nullptr;
+  };
+  KeptAttention kept_attention(const BoundOp& op, const kernels::AttentionShape& shape) const;
   Launch attention_forward(const BoundOp& op);
   Launch attention_backward(const BoundOp& op);
   Launch activation_forward(const BoundOp& op);
@@ -91,6 +101,14 @@ class KernelLaunches {
   Launch drop(const BoundOp& op, sim::Role input, sim::Role residual, sim::Role output);
   kernels::Dropout dropout_of(const BoundOp& op) const;
   kernels::ScoreRules score_rules(const BoundOp& op) const;
+  // launch_context.cpp
+  bool attends_over_ranks() const;
+  Launch context_op(const BoundOp& op);
+  Launch attend_slice(const BoundOp& op);
+  Launch attend_slice_backward(const BoundOp& op);
+  kernels::SliceShape slices(const BoundOp& op) const;
+  float* sums_behind(const BoundOp& op, sim::Role role, const kernels::SliceShape& shape) const;
+  kernels::HeadExchange head_exchange(const BoundOp& op) const;
   // launch_first_tokens.cpp
   Launch first_tokens_forward(const BoundOp& op);
   Launch first_tokens_gradient(const BoundOp& op);

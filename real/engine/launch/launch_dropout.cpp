@@ -26,13 +26,10 @@ Launch KernelLaunches::residual_backward(const BoundOp& op) {
 
 Launch KernelLaunches::drop(const BoundOp& op, Role input, Role residual, Role output) {
   SIM_CHECK(parts_.dropout != nullptr, op.model_op->name);
-  const std::int64_t width = op.model_op->out_features;
-  const kernels::Positions tokens = shapes_.positions(op, op.operand(output).bytes);
-  const std::int64_t before = shapes_.first_sequence(op) * tokens.sequence;
   const kernels::DropoutShape shape{.dtype = shapes_.activations(),
-                                    .rows = tokens.tokens,
-                                    .width = width,
-                                    .first_row = before + tokens.first_token,
+                                    .tokens = shapes_.positions(op, op.operand(output).bytes),
+                                    .first_sequence = shapes_.first_sequence(op),
+                                    .width = op.model_op->out_features,
                                     .dropout = dropout_of(op)};
   return as_launch(parts_.dropout->drop, shape, at(op, input), at(op, residual), at(op, output));
 }
@@ -55,7 +52,7 @@ kernels::ScoreRules KernelLaunches::score_rules(const BoundOp& op) const {
   kernels::ScoreRules rules{.padding = padding_id,
                             .dropout = dropout_of(op),
                             .first_sequence = shapes_.first_sequence(op),
-                            .first_head = share.rank * (model.attention.heads / share.ranks),
+                            .first_head = shapes_.first_head(op, share),
                             .all_heads = model.attention.heads};
   if (reads_labels(model)) rules.tokens = shapes_.ids(op, parts_.memory.ids, 0);
   return rules;

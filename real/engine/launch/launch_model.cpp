@@ -66,6 +66,16 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
       return move_tokens(op);
     case Action::sort_tokens:
       return sort_tokens(op);
+    case Action::attend:
+    case Action::merge_outputs:
+    case Action::attend_backward:
+    case Action::merge_gradients:
+    case Action::order_for_exchange:
+    case Action::order_behind_exchange:
+      return context_op(op);
+    case Action::join_output:
+    case Action::spread_gradient:
+      return shared_heads(op);
     case Action::add_product_gradient:
       return add(op, Role::input_gradient, Role::input, Role::input_gradient);
     default:
@@ -249,28 +259,52 @@ Launch KernelLaunches::rotary(const BoundOp& op, bool backward) {
                    parts_.memory.rotary_table, at(first_of(op, from, to)), at(target));
 }
 
+Launch KernelLaunches::shared_heads(const BoundOp& op) {
+  SIM_CHECK(parts_.shared_heads != nullptr, op.model_op->name);
+  const bool joins = op.action == Action::join_output;
+  return as_launch(joins ? parts_.shared_heads->take_heads : parts_.shared_heads->spread_heads,
+                   shapes_.shared_heads(), at(op, Role::input), at(op, Role::output));
+}
+
+// What an attention keeps in `saved`: its log-sum-exps or probabilities. Where key/value heads are
+// shared, its own queries, keys and values stand before them: the gathered ones are not kept.
+KernelLaunches::KeptAttention KernelLaunches::kept_attention(
+    const BoundOp& op, const kernels::AttentionShape& shape) const {
+  const Operand& saved = op.operand(Role::saved);
+  const std::int64_t heads =
+      shape.heads.tokens * shape.heads.row() * sim::bytes_of(shapes_.activations());
+  // The plan also counts what a framework keeps besides: a mask, the scores of an eager softmax.
+  SIM_CHECK(!saved.exists() || saved.bytes >= kept_bytes(shape), op.model_op->name, saved.bytes);
+  const bool has_heads = shapes_.shares_key_heads() && saved.bytes >= heads + kept_bytes(shape);
+  std::byte* sums = at(op, Role::saved);
+  if (!has_heads) return {.sums = floats(sums)};
+  return {.heads = sums, .heads_bytes = heads, .sums = floats(sums + heads)};
+}
+
 Launch KernelLaunches::attention_forward(const BoundOp& op) {
+  if (attends_over_ranks()) return attend_slice(op);
   kernels::AttentionShape shape = shapes_.attention(op);
   shape.rules = score_rules(op);
-  const Operand& kept = op.operand(Role::saved);
-  // The plan also counts what a framework keeps besides: a mask, the scores of an eager softmax.
-  const bool as_planned = kept.bytes >= kept_bytes(shape);
-  SIM_CHECK(!kept.exists() || as_planned, op.model_op->name, kept.bytes);
-  const AttentionForward operands{.qkv = at(op, Role::input),
-                                  .output = at(op, Role::output),
-                                  .log_sum_exp = reinterpret_cast<float*>(at(op, Role::saved))};
-  return attention_for(shape, parts_.attentions).forward(shape, operands, workspace(op));
+  const KeptAttention kept = kept_attention(op, shape);
+  const AttentionForward operands{
+      .qkv = at(op, Role::input), .output = at(op, Role::output), .log_sum_exp = kept.sums};
+  Launch made = attention_for(shape, parts_.attentions).forward(shape, operands, workspace(op));
+  if (kept.heads == nullptr) return made;
+  return kernels::in_turn(
+      as_launch(kernels_.copy, kept.heads, at(op, Role::input), kept.heads_bytes), std::move(made));
 }
 
 Launch KernelLaunches::attention_backward(const BoundOp& op) {
-  const kernels::AttentionBackward operands{
-      .qkv = at(op, Role::input),
-      .output = at(op, Role::saved_output),
-      .log_sum_exp = reinterpret_cast<const float*>(at(op, Role::saved)),
-      .gradient = at(op, Role::gradient),
-      .qkv_gradient = at(op, Role::input_gradient)};
+  if (attends_over_ranks()) return attend_slice_backward(op);
   kernels::AttentionShape shape = shapes_.attention(op);
   shape.rules = score_rules(op);
+  const KeptAttention kept = kept_attention(op, shape);
+  const bool has_input = op.operand(Role::input).exists();
+  const kernels::AttentionBackward operands{.qkv = has_input ? at(op, Role::input) : kept.heads,
+                                            .output = at(op, Role::saved_output),
+                                            .log_sum_exp = kept.sums,
+                                            .gradient = at(op, Role::gradient),
+                                            .qkv_gradient = at(op, Role::input_gradient)};
   return attention_for(shape, parts_.attentions).backward(shape, operands, workspace(op));
 }
 

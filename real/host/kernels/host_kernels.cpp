@@ -124,7 +124,8 @@ void rotary(const kernels::HeadsShape& shape, bool backward, const float*, const
                 .sequence = shape.sequence,
                 .heads = shape.heads + shape.kv_heads,
                 .head_dim = shape.head_dim,
-                .width = shape.row()},
+                .width = shape.row(),
+                .context = shape.context},
                Out{shape.dtype, output, elements}, backward);
 }
 

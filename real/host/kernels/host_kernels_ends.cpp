@@ -20,10 +20,7 @@ TableSlice of(const kernels::TableShape& shape) {
   return {.first = shape.first_row, .rows = shape.rows, .width = shape.width};
 }
 PositionShape of(const kernels::TableShape& shape, const kernels::Positions& positions) {
-  return {.first_token = positions.first_token,
-          .tokens = positions.tokens,
-          .sequence = positions.sequence,
-          .width = shape.width};
+  return {.positions = positions, .width = shape.width};
 }
 ClassSlice of(const kernels::LossShape& shape) {
   return {.first = shape.first, .width = shape.classes, .classes = shape.first + shape.valid};

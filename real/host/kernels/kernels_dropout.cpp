@@ -19,10 +19,20 @@ namespace {
 
 void drop_rows(const kernels::DropoutShape& shape, const void* input, const void* residual,
                void* output, kernels::StreamHandle) {
-  const std::int64_t elements = shape.rows * shape.width;
-  drop(DropoutMask{shape.dropout}, static_cast<std::uint64_t>(shape.first_row * shape.width),
-       host::In{shape.dtype, input, elements}, host::In{shape.dtype, residual, elements},
-       host::Out{shape.dtype, output, elements});
+  const std::int64_t elements = shape.tokens.tokens * shape.width;
+  const host::In values{shape.dtype, input, elements};
+  const host::In added{shape.dtype, residual, elements};
+  const host::Out result{shape.dtype, output, elements};
+  const DropoutMask mask{shape.dropout};
+  const auto of = [&](auto span, std::int64_t t) {
+    return span.empty() ? span
+                        : span.subspan(static_cast<std::size_t>(t * shape.width),
+                                       static_cast<std::size_t>(shape.width));
+  };
+  for (std::int64_t t = 0; t < shape.tokens.tokens; ++t)
+    drop(mask, static_cast<std::uint64_t>(shape.row(t) * shape.width),
+         of(std::span<const float>{values}, t), of(std::span<const float>{added}, t),
+         of(std::span<float>{result}, t));
 }
 
 }  // namespace

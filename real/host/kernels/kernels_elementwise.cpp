@@ -151,15 +151,16 @@ void rotary(const RotaryShape& shape, std::span<float> rows, bool inverse) {
   Values sine;
   Values turned;
   // Position by position, so that cosines and sines are computed once for all sequences.
-  for (std::int64_t position = 0; position < std::min(shape.sequence, shape.tokens); ++position) {
+  for (std::int64_t at = 0; at < std::min(shape.sequence, shape.tokens); ++at) {
+    const std::int64_t position = shape.context.position(at, shape.sequence);
     const Values angle = frequency * static_cast<float>(position);
     cosine = angle.cos();
     sine = inverse ? Values{-angle.sin()} : Values{angle.sin()};
-    for (std::int64_t t = position; t < shape.tokens; t += shape.sequence) {
+    for (std::int64_t t = at; t < shape.tokens; t += shape.sequence) {
       for (std::int64_t head = 0; head < shape.heads; ++head) {
-        float* at = rows.data() + t * shape.width + head * shape.head_dim;
-        Eigen::Map<Values> first{at, half};
-        Eigen::Map<Values> second{at + half, half};
+        float* pair = rows.data() + t * shape.width + head * shape.head_dim;
+        Eigen::Map<Values> first{pair, half};
+        Eigen::Map<Values> second{pair + half, half};
         turned = first * cosine - second * sine;
         second = second * cosine + first * sine;
         first = turned;

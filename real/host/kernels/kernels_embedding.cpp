@@ -35,8 +35,8 @@ void lookup_backward(const TableSlice& slice, const kernels::TokenIds& ids,
 
 void add_positions(const PositionShape& shape, std::span<const float> x,
                    std::span<const float> table, std::span<float> out) {
-  for (std::int64_t t = 0; t < shape.tokens; ++t) {
-    const std::int64_t position = (shape.first_token + t) % shape.sequence;
+  for (std::int64_t t = 0; t < shape.positions.tokens; ++t) {
+    const std::int64_t position = shape.positions.position(t);
     array(row(out, t, shape.width)) =
         array(row(x, t, shape.width)) + array(row(table, position, shape.width));
   }
@@ -45,8 +45,8 @@ void add_positions(const PositionShape& shape, std::span<const float> x,
 void add_positions_backward(const PositionShape& shape, std::span<const float> dout,
                             std::span<float> dtable, bool accumulate) {
   if (!accumulate) array(dtable).setZero();
-  for (std::int64_t t = 0; t < shape.tokens; ++t) {
-    const std::int64_t position = (shape.first_token + t) % shape.sequence;
+  for (std::int64_t t = 0; t < shape.positions.tokens; ++t) {
+    const std::int64_t position = shape.positions.position(t);
     array(row(dtable, position, shape.width)) += array(row(dout, t, shape.width));
   }
 }

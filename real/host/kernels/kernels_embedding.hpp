@@ -19,9 +19,10 @@ void lookup(const TableSlice& slice, const kernels::TokenIds& ids, std::span<con
 void lookup_backward(const TableSlice& slice, const kernels::TokenIds& ids,
                      std::span<const float> dout, std::span<float> dtable, bool accumulate);
 
-// Positions: token t of the micro-batch, counted from `first_token`, has row t % sequence.
+// Rows of `width` elements by position.
 struct PositionShape {
-  std::int64_t first_token = 0, tokens = 0, sequence = 0, width = 0;
+  kernels::Positions positions;
+  std::int64_t width = 0;
 };
 void add_positions(const PositionShape& shape, std::span<const float> x,
                    std::span<const float> table, std::span<float> out);

@@ -18,7 +18,7 @@ struct CollectiveRow {
   double seconds = 0;          // of a step, transfer and waiting
   double waiting_seconds = 0;  // of these, for other ranks
   Duration median{};           // of one transfer
-  // Of the median transfer, as nccl-tests counts it (bus_factor()). 0: bytes or ranks are not told.
+  // The median transfer's, as nccl-tests counts it (bus_factor()). 0: bytes or ranks are not told.
   Bandwidth bus{};
 };
 

@@ -20,7 +20,7 @@ bool is_own_work(StepState state) {
   return state != StepState::transfer && state != StepState::peer;
 }
 
-// What each rank is in over its steps that count.
+// The work of each rank over its steps that count.
 std::vector<WorkSums> work_of_ranks(const TracedRun& run, const Arrivals& arrivals,
                                     const std::vector<RankStep>& list) {
   std::vector<WorkSums> sums(run.ranks.size());

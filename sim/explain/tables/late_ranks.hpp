@@ -20,7 +20,7 @@ struct LateRank {
   RankId rank{};
   double seconds = 0;
   std::size_t ranks = 0;  // that waited for it
-  // What the rank is in for longer than the others, communication aside; longest first.
+  // Work that takes the rank longer than the others, communication aside; longest first.
   std::vector<LateWork> longer{};
 };
 

@@ -8,7 +8,7 @@
 
 namespace sim {
 
-// Of kernels of one name with the same work. Means over the steps and ranks that are looked at.
+// Kernels of one name with the same work. Means over the steps and ranks that are looked at.
 struct RooflinePoint {
   std::string name;
   std::string category{};

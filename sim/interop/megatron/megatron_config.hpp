@@ -59,6 +59,7 @@ struct MegatronConfig {
   Text window, window_skip, softmax_type;
   Flag fused_loss;
   Flag operation_fuser, router_fusion;  // of Transformer Engine
+  Flag fp8_gate_inputs;                 // activation_func_fp8_input_store
   Flag rotary_fusion, gate_fusion, softmax_fusion, gradient_accumulation_fusion;
   Flag deterministic;
   Text transformer_impl;
@@ -140,9 +141,10 @@ struct MegatronConfig {
 // `flag_means`. Sections of Megatron-Bridge: the later names say the same and are read where the
 // first is absent; all of them are written.
 struct Spelling {
-  const char* flag = "";
+  const char* flag = "";  // empty: a key of Megatron-Bridge alone
   std::array<const char*, 4> bridge{};
   bool flag_means = true;
+  bool has_flag() const { return *flag != 0; }
 };
 
 template <class Config, class Visit>
@@ -192,6 +194,7 @@ void for_each_model_setting(Config& c, Visit& visit) {
   visit(Spelling{"--glu-linear-offset", {"model.glu_linear_offset"}}, c.glu_offset);
   visit(Spelling{"--use-transformer-engine-op-fuser", {"model.use_transformer_engine_op_fuser"}},
         c.operation_fuser);
+  visit(Spelling{"", {"model.activation_func_fp8_input_store"}}, c.fp8_gate_inputs);
   visit(Spelling{"--cross-entropy-fusion-impl", {"model.cross_entropy_fusion_impl"}},
         c.loss_fusion);
   visit(Spelling{"--seq-length",

@@ -63,12 +63,13 @@ class Writer {
     config_.average_in_collective = !left.execution.scales_gradients;
     config_.check_gradients = left.execution.checks_gradients;
     if (left.execution.operation_fuser) config_.operation_fuser = true;
+    if (left.execution.keeps_gate_inputs_in_fp8) config_.fp8_gate_inputs = true;
     if (left.execution.router_fusion) {
       config_.router_fusion = true;
       note("framework", "router_fusion is read back with CUDA graphs alone");
     }
     left.execution.operation_fuser = left.execution.router_fusion = false;
-    left.execution.deals_parameters = false;
+    left.execution.keeps_gate_inputs_in_fp8 = left.execution.deals_parameters = false;
     const Framework own = framework_of(FrameworkName::megatron);
     left.execution.scales_gradients = left.execution.checks_gradients = false;
     fusions(own, left);

@@ -1,4 +1,4 @@
-// What a job of Megatron-LM holds beside the tensors of its model: placeholders of gradients,
+// Memory of a job of Megatron-LM beside the tensors of its model: placeholders of gradients,
 // workspaces of libraries, and the copy of what FlashAttention gives.
 //
 // Sources: NVIDIA/Megatron-LM at d98e8a64, core/tensor_parallel/layers.py and

@@ -89,7 +89,7 @@ class MlperfReader {
     else if (is_set("TP") || is_set("MBS") || is_set("LORA_A2A"))
       kind_ = is_set("TENSOR_MODEL_PARALLEL") ? Benchmark::gpt3 : Benchmark::lora;
     else if (is_set("TENSOR_MODEL_PARALLEL"))
-      kind_ = Benchmark::gpt3;
+      only_gpt3();
     else if (const Text experiment = text({"EXP"}))
       experiment.place->problem(fmt::format(
           "is '{}', an experiment of Primus: give that file to 'stepcast import primus' "
@@ -100,6 +100,17 @@ class MlperfReader {
           "none of MODEL_SIZE, SIZE with GBS, TP and TENSOR_MODEL_PARALLEL is set: is this a "
           "config_*.sh of llama31_405b, llama31_8b, llama2_70b_lora, gpt3, gpt_oss_20b or "
           "deepseekv3_671b, as NVIDIA and AMD write them?");
+  }
+
+  // Files of GPT-3 are told by what they do not set, so all that they source has to be there.
+  void only_gpt3() {
+    for (const Remark& remark : file_.remarks())
+      if (!remark.about.starts_with('$'))
+        return root_.problem(fmt::format(
+            "sets no MODEL_SIZE, and {} may: {}; put it there, or give --define MODEL_SIZE=VALUE "
+            "and what else it sets",
+            remark.about, remark.what));
+    kind_ = Benchmark::gpt3;
   }
 
   void sized() {
@@ -145,7 +156,7 @@ class MlperfReader {
     model_ = "llama-3.1-8b";
   }
 
-  // Of multi-token prediction.
+  // Depths of multi-token prediction.
   std::int64_t depths() {
     const Whole count = whole_or({"MTP_NUM_LAYERS"}, 1);
     if (*count != 0 && *count != 1)
@@ -331,6 +342,7 @@ class MlperfReader {
     const bool gpt_oss = kind_ == Benchmark::gpt_oss;
     if (gpt_oss && !config_.loss_fusion) config_.loss_fusion = std::string{"te"};
     config_.operation_fuser = flag({"USE_TE_OPS"}, gpt_oss);
+    config_.fp8_gate_inputs = flag({"FP8_ACT", "FP8_ACTIVATION"}, false);
     if (experts) config_.optimizer_instances = whole({"NUM_DISTOPT_INSTANCES"});
   }
 

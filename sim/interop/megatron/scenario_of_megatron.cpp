@@ -603,6 +603,7 @@ class MegatronReader : private SettingProblems {
     runs.scales_gradients = !config_.average_in_collective.value_or(false);
     runs.checks_gradients = config_.check_gradients.value_or(rules_.checks_gradients);
     runs.operation_fuser = config_.operation_fuser.value_or(false);
+    runs.keeps_gate_inputs_in_fp8 = config_.fp8_gate_inputs.value_or(false);
     runs.router_fusion = config_.router_fusion.value_or(false) && result_.shape.experts.count > 0;
   }
 

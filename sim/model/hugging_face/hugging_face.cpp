@@ -225,6 +225,7 @@ Model read_hugging_face(const Document& document) {
   const bool wrapped = root.has("text_config");
   if (wrapped && !in.has("tie_word_embeddings") && root.has("tie_word_embeddings"))
     shape.tied_head = root.boolean("tie_word_embeddings");
+  read_hugging_face_vision(root, shape);
   document.finish();
   Model model = build_transformer(shape);
   model.notes.insert(model.notes.begin(), notes.begin(), notes.end());

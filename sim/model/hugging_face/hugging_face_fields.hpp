@@ -100,4 +100,9 @@ void read_head_dim(const HuggingFaceFields& fields, HuggingFaceFields::Names hea
 void read_deepseek_attention(const HuggingFaceFields& fields, TransformerShape& shape);
 void read_deepseek_indexer(const HuggingFaceFields& fields, TransformerShape& shape);
 
+// Whether a wrapper has a vision encoder that is read; and that encoder, if so.
+// REQUIRES: the width of the language model is read.
+bool reads_vision(const ObjectReader& root);
+void read_hugging_face_vision(const ObjectReader& root, TransformerShape& shape);
+
 }  // namespace sim

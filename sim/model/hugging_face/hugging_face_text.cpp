@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/model/hugging_face/hugging_face_architecture.hpp"
+#include "sim/model/hugging_face/hugging_face_fields.hpp"
 
 namespace sim {
 namespace {
@@ -19,7 +20,7 @@ std::vector<std::string> other_parts(const ObjectReader& root) {
   for (const std::string& key : root.keys())
     for (const char* part : {"vision_config", "audio_config", "speech_config", "image_config",
                              "visual", "vision_tower", "mm_vision_tower"})
-      if (key == part) parts.push_back(key);
+      if (key == part && !(key == "vision_config" && reads_vision(root))) parts.push_back(key);
   return parts;
 }
 
@@ -51,9 +52,11 @@ HuggingFaceText hugging_face_text(const Document& document, const ObjectReader& 
         "model_type of the language model, such as \"llama\"");
     document.finish();
   }
-  return {text, fmt::format("{}: the language model of text_config alone; neither parameters nor "
+  if (reads_vision(root) && parts.empty()) return {text, {}};
+  const char* read = reads_vision(root) ? "" : " alone";
+  return {text, fmt::format("{}: the language model of text_config{}; neither parameters nor "
                             "time of {} are in the forecast",
-                            name_of(root), left_out)};
+                            name_of(root), read, left_out)};
 }
 
 }  // namespace sim

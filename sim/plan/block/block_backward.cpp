@@ -56,7 +56,9 @@ Value BlockBackward::backward_ops(Frame& frame, Value gradient, OpRange range) {
 void BlockBackward::pass_branch(const Frame& frame, std::size_t i, const Value& gradient) {
   const int first = frame.shape->ops[i].op->residual_of;
   if (first < 0 || !gradient.exists()) return;
-  if (!needs_input_gradient(frame, static_cast<std::size_t>(first))) return;
+  // Past a second branch goes what the operator before it has made.
+  const bool second = frame.shape->ops[static_cast<std::size_t>(first)].op->starts_from >= 0;
+  if (!second && !needs_input_gradient(frame, static_cast<std::size_t>(first))) return;
   tensors_.retain(gradient.buffer);
   branches_.gradient_past[static_cast<std::size_t>(first)] = gradient;
 }

@@ -333,7 +333,7 @@ Value BlockForward::sum_over_tensor(const Frame& frame, std::size_t i, Value par
   emit_.reorder(frame, i, work.reorder_output, partial);
   const OpId done =
       emit_.tensor_collective(frame, i, work.sum_output, work.sum_name, Action::sum_output);
-  if (!layout_.sequence_parallel) {
+  if (!frame.shape->ops[i].scatters) {
     builder_.writes(partial.buffer, Role::output);
     partial.ready = done;
     return partial;

@@ -55,6 +55,8 @@ inline std::uint32_t site(const Frame& frame, std::size_t i) {
 
 // The first operator of the model has nobody to hand a gradient to.
 inline bool needs_input_gradient(const Frame& frame, std::size_t i) {
+  const int from = frame.shape->ops[i].op->starts_from;
+  if (from >= 0) return needs_input_gradient(frame, static_cast<std::size_t>(from));
   if (i > 0) return true;
   // With adapters nothing in front of the first layer is trained; a norm stands at its head.
   const bool ends = frame.block->layer == 0 && frame.shape->ops[i].ends_gradient;

@@ -143,7 +143,7 @@ Value LinearBackward::scatter_output_gradient(Frame& frame, std::size_t i, Value
 Value LinearBackward::input_gradient(Frame& frame, std::size_t i, const Value& gradient) {
   if (frame.work->ops[i].sliced_gradient.exists())
     return parts_.sliced.scattered_gradient(frame, i, gradient);
-  const bool scattered = layout_.sequence_parallel;
+  const bool scattered = frame.shape->ops[i].scatters;
   const std::optional<LowRankAdapter>& adapter = frame.shape->ops[i].adapter;
   Value adapted;
   if (adapter) {
@@ -213,7 +213,7 @@ Value LinearBackward::sum_gradient(const Frame& frame, std::size_t i, Value part
   emit_.reorder(frame, i, work.reorder_input, partial);
   const OpId done =
       emit_.tensor_collective(frame, i, work.sum_gradient, work.sum_name, Action::sum_gradient);
-  if (!layout_.sequence_parallel) {
+  if (!frame.shape->ops[i].scatters) {
     builder_.writes(partial.buffer, Role::output);
     partial.ready = done;
     return partial;

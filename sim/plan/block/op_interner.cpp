@@ -114,7 +114,7 @@ void OpInterner::intern_products(const ShardedOp& op, OpWork& work) {
 }
 
 void OpInterner::intern_collectives(const ShardedOp& op, OpWork& work) {
-  const bool scattered = layout_.sequence_parallel;
+  const bool scattered = op.scatters;
   const Carrier carrier = op.forward_part ? Carrier::user_buffers : Carrier::nccl;
   const int sms = op.forward_part ? user_buffer_sms : 0;
   const auto make = [&](CollectiveKind kind, Bytes bytes) {

@@ -23,10 +23,13 @@ class StageBlockMaker {
     Chunk& chunk = made_.chunks.emplace_back();
     chunk.global = static_cast<std::int16_t>(global);
     chunk.first_block = static_cast<std::uint32_t>(made_.blocks.size());
-    if (global == 0 && model_.input) add(*model_.input, -1).is_first = true;
+    if (global == 0) add_start();
     for (int layer = model_.first_layer[at]; layer < model_.first_layer[at + 1]; ++layer)
       add_layer(layer, layer - model_.first_layer[at]);
-    if (global == layout.chunks() - 1 && model_.output) add(*model_.output, -1).is_output = true;
+    if (global == layout.chunks() - 1 && model_.output) {
+      StageBlock& output = add(*model_.output, -1, BlockPlace::output);
+      output.is_output = true;
+    }
     chunk.blocks = static_cast<std::uint32_t>(made_.blocks.size()) - chunk.first_block;
   }
 
@@ -40,11 +43,34 @@ class StageBlockMaker {
   }
 
  private:
-  StageBlock& add(std::uint32_t shape, int layer) {
+  // What stands before the first layer. The first block that is trained hands no gradient on.
+  void add_start() {
+    const std::size_t begin = made_.blocks.size();
+    if (model_.vision) add_vision(*model_.vision);
+    if (model_.input) add(*model_.input, -1, BlockPlace::input);
+    for (std::size_t i = begin; i < made_.blocks.size(); ++i) {
+      if (made_.blocks[i].frozen) continue;
+      made_.blocks[i].is_first = true;
+      break;
+    }
+  }
+
+  void add_vision(const ShardedModel::Vision& vision) {
+    add(vision.patches, -1, BlockPlace::vision).frozen = !vision.trains_layers;
+    for (std::size_t i = 0; i < vision.of_layer.size(); ++i) {
+      StageBlock& layer = add(vision.of_layer[i], -1, BlockPlace::vision_layer);
+      layer.frozen = !vision.trains_layers;
+      layer.left_out = layer.frozen || !recomputes(model_.layout, static_cast<int>(i));
+    }
+    add(vision.projector, -1, BlockPlace::vision).frozen = !vision.trains_projector;
+  }
+
+  StageBlock& add(std::uint32_t shape, int layer, BlockPlace place) {
     StageBlock& block = made_.blocks.emplace_back();
     Chunk& chunk = made_.chunks.back();
     block.shape = shape;
     block.layer = static_cast<std::int16_t>(layer);
+    block.place = place;
     block.chunk = static_cast<int>(made_.chunks.size()) - 1;
     block.first_op = ops_;
     block.first_saved = chunk.saved;
@@ -55,7 +81,8 @@ class StageBlockMaker {
   }
 
   void add_layer(int layer, int of_chunk) {
-    StageBlock& block = add(model_.of_layer[static_cast<std::size_t>(layer)], layer);
+    StageBlock& block =
+        add(model_.of_layer[static_cast<std::size_t>(layer)], layer, BlockPlace::layer);
     block.is_first = layer == 0 && !model_.input;  // it has no input to keep
     block.left_out = block.is_first || !recomputes(model_.layout, of_chunk);
   }

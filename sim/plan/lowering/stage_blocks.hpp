@@ -18,7 +18,10 @@ struct StageBlock {
   std::uint32_t first_op = 0;                // of all operators of the stage
   std::uint32_t first_saved = 0;             // in the saved states of a micro-batch of its chunk
   bool left_out = false;                     // of recomputation
-  bool is_first = false, is_output = false;  // of the model
+  BlockPlace place = BlockPlace::layer;
+  bool is_first = false;   // of the model's blocks that are trained: hands no gradient on
+  bool is_output = false;  // of the model
+  bool frozen = false;     // has no backward pass (Layout::freeze_vision_model)
 };
 struct Chunk {
   std::uint32_t first_block = 0, blocks = 0;

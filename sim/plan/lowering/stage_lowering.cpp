@@ -130,7 +130,7 @@ Frame StageLowering::frame(const StageBlock& block, int microbatch, Pass pass) {
   made.label.microbatch = microbatch;
   made.pass = pass;
   made.kept = block.left_out ? &made.shape->kept_left_out : &made.shape->kept;
-  made.keep = pass != Pass::forward || !made.kept->keeps_input_alone();
+  made.keep = pass != Pass::forward || !(block.frozen || made.kept->keeps_input_alone());
   return made;
 }
 
@@ -191,6 +191,10 @@ void StageLowering::lower_backward(const Slot& slot) {
   for (std::uint32_t i = chunk.blocks; i-- > 0;) {
     const std::uint32_t at = chunk.first_block + i;
     const StageBlock& block = context_.blocks[at];
+    if (block.frozen) {
+      weights_.release_weights(block, false);
+      continue;
+    }
     weights_.prefetch(at, -1);
     weights_.wait_for_weights(block);
     host_.before_backward(at, slot.microbatch);
@@ -215,6 +219,7 @@ void StageLowering::lower_backward(const Slot& slot) {
 void StageLowering::lower_weight_backward(const Slot& slot) {
   const Chunk& chunk = context_.chunk_of(slot);
   for (std::uint32_t i = chunk.blocks; i-- > 0;) {
+    if (context_.blocks[chunk.first_block + i].frozen) continue;
     Frame made =
         frame(context_.blocks[chunk.first_block + i], slot.microbatch, Pass::weight_backward);
     backward_.deferred_weight_gradients(made);

@@ -145,9 +145,7 @@ void ParameterLayout::describe_parameters() {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const Parameters& parameters = store_.parameters[block.first_op + i];
       Site& site = store_.sites.emplace_back();
-      site.place = block.is_output    ? BlockPlace::output
-                   : block.layer >= 0 ? BlockPlace::layer
-                                      : BlockPlace::input;
+      site.place = block.place;
       site.layer = block.layer;
       site.op = static_cast<std::int16_t>(i);
       site.bucket = parameters.matrix().bucket;

@@ -234,7 +234,7 @@ void ParameterLayout::close_bucket(OpenBucket& open) {
           static_cast<std::uint32_t>(store_.buckets.size()));
     }
     // The root unit of FSDP, which holds a table used at both ends, stays gathered.
-    bucket.keep_gathered = context_.blocks[bucket.first_block].is_first &&
+    bucket.keep_gathered = context_.blocks[bucket.first_block].place == BlockPlace::input &&
                            model_.model->tied_embedding && layout_.pipeline_parallel == 1;
     bucket.padded = round_up(bucket.elements, bucket.shards);
     bucket.weight_bytes = round_up(bucket.weight_bytes + (bucket.padded - bucket.elements) *

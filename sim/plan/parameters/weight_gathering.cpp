@@ -163,7 +163,7 @@ void WeightGathering::prefetch(std::uint32_t block, int direction) {
     const std::int64_t at = std::int64_t{block} + std::int64_t{direction} * i;
     if (at < first || at > last) break;
     const StageBlock& next = context_.blocks[static_cast<std::size_t>(at)];
-    if (direction < 0 && is_frozen_table(next)) break;  // it has no backward pass
+    if (direction < 0 && (next.frozen || is_frozen_table(next))) break;  // without a backward pass
     for (const std::uint32_t unit : store_.units_of_block[static_cast<std::size_t>(at)]) {
       if (!store_.buckets[unit].gathered) gather_bucket(store_.buckets[unit], direction);
     }

@@ -184,6 +184,25 @@ void fuse_activations(const Region& region, ShardedBlock& sharded) {
   }
 }
 
+// Megatron-LM at d98e8a64, core/fusions/fused_bias_swiglu.py: one cast each way. Transformer
+// Engine's operation fuser (d0067d0d, pytorch/ops/basic/swiglu.py, cache_quantized_input) reads the
+// tensor once more, for its maximum.
+void keep_gate_input(const Region& region, ShardedOp& to) {
+  const Execution& runs = region.model->execution;
+  if (!runs.keeps_gate_inputs_in_fp8 || to.op->function != Function::swiglu) return;
+  const Bytes whole = to.saved;
+  const Bytes narrow{whole.count() / region.element};
+  const int reads = runs.operation_fuser ? 2 : 1;
+  to.forward->bytes += whole * reads + narrow;
+  to.forward->launches += reads;
+  to.backward->bytes += narrow + whole;
+  to.backward->launches += 1;
+  to.scratch_backward = copied(whole);
+  // A SwiGLU that runs again keeps what it is made from.
+  if (to.op->experts > 0 && region.layout->recomputes(RecomputeModule::moe_act)) return;
+  to.saved = narrow;
+}
+
 void cast_input_again(const Region& region, ShardedOp& to) {
   if (!is_quantized(*to.op, *region.layout)) return;
   const std::int64_t features = to.op->in_features;

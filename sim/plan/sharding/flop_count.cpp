@@ -6,6 +6,7 @@
 #include "sim/plan/sharding/kept_set.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/sharding.hpp"
+#include "sim/plan/sharding/vision.hpp"
 
 namespace sim {
 namespace {
@@ -67,8 +68,10 @@ BlockFlops flops_of(const Model& model, const Block& block, const ModelOp& op, c
   } else if (op.kind == ModelOpKind::attention) {
     const AttentionShape& shape = model.attention;
     const bool half = shape.causal && count == AttentionCount::causal_half;
+    const double seen = op.piece > 0 ? std::min(static_cast<double>(op.piece), counted.attended)
+                                     : counted.attended;
     flops.forward =
-        2.0 * tokens * counted.attended * share_in_window(op.window, whole(counted.attended)) *
+        2.0 * tokens * seen * share_in_window(op.window, whole(counted.attended)) *
         static_cast<double>(shape.heads * (shape.head_dim + shape.value_dim)) * (half ? 0.5 : 1.0);
     if (op.top_keys > 0) flops.forward = sparse_flops(*model.shape, op, layout, half);
     flops.backward = 2.0 * flops.forward;
@@ -101,6 +104,31 @@ double run_again(const Model& model, const Block& block, const Layout& layout, A
   return sum;
 }
 
+// FLOPs of all images of a step.
+double vision_flops(const Model& model, const Layout& layout, AttentionCount count,
+                    bool with_recomputation) {
+  if (!runs_vision(model, layout)) return 0;
+  const Model& encoder = model.vision.front();
+  const Layout own = vision_layout(model, layout);
+  const auto flops_for = [&](const Block& block, std::int64_t tokens, bool trains, bool again) {
+    const CountedTokens counted{static_cast<double>(tokens), static_cast<double>(tokens)};
+    const BlockFlops flops = flops_of(encoder, block, own, count, counted);
+    if (!trains) return flops.forward;
+    const double more = with_recomputation && again
+                            ? run_again(encoder, block, own, count, counted)
+                            : 0;
+    return flops.forward + flops.backward + more;
+  };
+  const bool trains = !layout.freeze_vision_model;
+  double sum = flops_for(encoder.input, own.sequence_length, trains, false);
+  for (std::size_t i = 0; i < encoder.layers.size(); ++i)
+    sum += flops_for(encoder.layers[i], own.sequence_length, trains,
+                     recomputes(layout, static_cast<int>(i)));
+  sum += flops_for(encoder.output, tokens_of_image(model, layout),
+                   !layout.freeze_vision_projection, false);
+  return sum * static_cast<double>(own.global_batch);
+}
+
 Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
                  const CountedTokens& counted, bool with_recomputation) {
   double sum = 0;
@@ -121,7 +149,8 @@ Flops step_flops(const Model& model, const Layout& layout, AttentionCount count,
         sum += run_again(model, block, layout, count, counted, restarts && recomputes(layout, i));
     }
   }
-  return Flops{sum * static_cast<double>(layout.global_batch)};
+  return Flops{sum * static_cast<double>(layout.global_batch) +
+               vision_flops(model, layout, count, with_recomputation)};
 }
 
 CountedTokens tokens_of(const Layout& layout) {

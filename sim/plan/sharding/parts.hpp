@@ -154,6 +154,8 @@ void shard_casts(const Region& region, const ModelOp& op, const ModelOp* before,
                  const Product& forward, ShardedOp& to);
 // Execution::operation_fuser: casts that the activation of an MLP makes.
 void fuse_activations(const Region& region, ShardedBlock& sharded);
+// Execution::keeps_gate_inputs_in_fp8: the casts of SwiGLU, and what it keeps.
+void keep_gate_input(const Region& region, ShardedOp& to);
 // A linear whose input is made again in 16 bits: it casts that for its weight gradient, and would
 // have kept it so.
 void cast_input_again(const Region& region, ShardedOp& to);

@@ -7,6 +7,7 @@
 #include "sim/base/rounding.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/parts.hpp"
+#include "sim/plan/sharding/vision.hpp"
 
 namespace sim {
 namespace {
@@ -16,7 +17,7 @@ auto shape_of(const ModelOp& op) {
       op.kind, op.split, op.function, op.residual_of, op.starts_from, op.experts, op.per_token,
       op.in_place, op.backward_reads_output, op.in_features, op.out_features, op.weights, op.biases,
       op.tied_to_embedding, op.shares_with, op.sixteen_bits, op.once_per_sequence, op.products,
-      op.window, op.kv_heads, op.top_keys, op.reuses_choice, op.splits_parameters,
+      op.window, op.piece, op.kv_heads, op.top_keys, op.reuses_choice, op.splits_parameters,
       op.forward_elements, op.backward_elements, op.saved_elements, op.saved_fixed_bytes,
       op.saved_input_elements, op.forward_flops.count(), op.backward_flops.count());
 }
@@ -68,9 +69,46 @@ class KindSharding {
     }
     region_.layout = &layout;
     if (!model.output.ops.empty()) sharded_.output = add(model.output);
+    if (runs_vision(model, layout)) add_vision(model.vision.front());
   }
 
  private:
+  // A micro-batch of the encoder's layout has so many tokens of each image.
+  void turn_to_images(const Model& encoder, const Layout& layout, std::int64_t tokens) {
+    region_.model = &encoder;
+    region_.layout = &layout;
+    region_.row = tokens;
+    region_.attended = 0;
+    region_.tokens = region_.sequence_tokens = layout.micro_batch * tokens;
+  }
+
+  void add_vision(const Model& encoder) {
+    const Layout& language = *region_.layout;
+    const Layout layout = vision_layout(*region_.model, language);
+    const std::int64_t merged = tokens_of_image(*region_.model, language);
+    ShardedModel::Vision& vision = sharded_.vision.emplace();
+    vision.trains_layers = !language.freeze_vision_model;
+    vision.trains_projector = !language.freeze_vision_projection;
+    turn_to_images(encoder, layout, layout.sequence_length);
+    const auto add_encoder = [&](const Block& block) {
+      const std::uint32_t index = add(block);
+      if (!vision.trains_layers) freeze_forward(sharded_.blocks[index]);
+      return index;
+    };
+    vision.patches = add_encoder(encoder.input);
+    for (const Block& layer : encoder.layers) {
+      const auto like = [&](std::uint32_t earlier) {
+        return same_block(layer, *sharded_.blocks[earlier].block);
+      };
+      const auto before = std::ranges::find_if(vision.of_layer, like);
+      const std::uint32_t index = before != vision.of_layer.end() ? *before : add_encoder(layer);
+      vision.of_layer.push_back(index);
+    }
+    turn_to_images(encoder, layout, merged);
+    vision.projector = add(encoder.output);
+    if (!vision.trains_projector) freeze_forward(sharded_.blocks[vision.projector]);
+  }
+
   std::uint32_t add(const Block& block) {
     sharded_.blocks.push_back(shard_block(region_, block));
     return static_cast<std::uint32_t>(sharded_.blocks.size() - 1);
@@ -107,6 +145,7 @@ std::vector<MicroBatchLoad> shard_kinds(const Region& region,
         sharded.of_layer = more.of_layer;
         sharded.input = more.input;
         sharded.output = more.output;
+        sharded.vision = more.vision;
         sharded.blocks_of_kind = static_cast<std::uint32_t>(more.blocks.size());
       }
       sharded.blocks.insert(sharded.blocks.end(), more.blocks.begin(), more.blocks.end());

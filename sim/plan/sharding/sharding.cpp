@@ -10,6 +10,7 @@
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/plan/sharding/low_rank.hpp"
 #include "sim/plan/sharding/parts.hpp"
+#include "sim/plan/sharding/vision.hpp"
 
 namespace sim {
 
@@ -272,6 +273,14 @@ void shard_special_kernels(const Region& region, const ModelOp& op, ShardedOp& t
     launch_for_each_expert(region, to);
 }
 
+// The tokens of all images of a micro-batch, which come to the block of the embedding beside the
+// words: the gradient that its backward pass hands on is theirs.
+Bytes image_tokens_of(const Region& region) {
+  const Layout& layout = *region.layout;
+  return Bytes{layout.micro_batch * layout.images * tokens_of_image(*region.model, layout) *
+               region.model->hidden * region.element};
+}
+
 void shard_other(const Region& region, const ModelOp& op, const Block& block, ShardedOp& to) {
   const bool split = op.split == TensorSplit::inner || op.split == TensorSplit::vocabulary;
   const bool embedding = op.kind == ModelOpKind::embedding;
@@ -293,6 +302,7 @@ void shard_other(const Region& region, const ModelOp& op, const Block& block, Sh
     to.output = Bytes{region.sequence_tokens * op.out_features * region.element};
     to.whole_output = Bytes{region.tokens * op.out_features * region.element};
     to.sums_output = region.tensor > 1 && op.split == TensorSplit::vocabulary;
+    if (runs_vision(*region.model, *region.layout)) to.input = image_tokens_of(region);
   }
   // The traffic of an embedding is that of its output rows, which every rank writes in full.
   const double traffic = embedding ? static_cast<double>(tokens) * region.element : unit;
@@ -385,12 +395,13 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     if (flash && attends_in_eight_bits(region.model->execution, *region.layout))
       to.saved = bytes_from(static_cast<double>(to.saved.count()) / region.element);
     if (copies_attention_output(region)) to.saved += to.output;
+    const std::int64_t seen = op.piece > 0 ? std::min(op.piece, region.row) : region.row;
     const AttentionShape shape = rank_attention(region, op);
     const std::int64_t repeated = exchanged_key_heads(region, shape) - shape.kv_heads;
     to.saved += Bytes{repeated * (shape.head_dim + shape.value_dim) * region.tokens *
                       region.element / region.tensor};
-    to.attention_saved = bytes_from(attention_kernel_saved_bytes(rank_attention(region, op), flash,
-                                                                 region.row, region.element) *
+    to.attention_saved = bytes_from(attention_kernel_saved_bytes(shape, flash, seen,
+                                                                 region.element) *
                                     static_cast<double>(region.tokens) / region.tensor);
   }
 }
@@ -420,7 +431,9 @@ void shard_op(const Region& region, const Block& block, const ModelOp& op, Shard
     default:
       shard_other(region, op, block, to);
   }
+  to.scatters = region.layout->sequence_parallel;
   shard_saved(region, op, before, to);
+  keep_gate_input(region, to);
   if (is_indexer(op) && region.tensor > 1) shard_indexer(region, to);
   shard_scratch(region, op, to);
 }
@@ -477,7 +490,8 @@ ShardedBlock shard_block(const Region& region, const Block& block) {
   for (const ModelOp& op : block.ops) {
     ShardedOp& to = sharded.ops.emplace_back();
     to.op = &op;
-    const Region own = op.experts > 0 ? region_of_experts(region, op) : region;
+    Region own = op.experts > 0 ? region_of_experts(region, op) : region;
+    if (op.piece > 0) own.attended = static_cast<double>(std::min(op.piece, region.row));
     shard_op(own, block, op, to);
     if (holds_otherwise(region, op)) hold(shard_held(region, block, op), to);
     if (sums_behind_linear(block, op))

@@ -156,6 +156,7 @@ struct ShardedOp {
   std::optional<Kernel> reorder_input, reorder_output;  // Execution::copies_tokens
   bool gathers_input = false;  // column, with sequence parallelism: all-gather before the product
   bool sums_gradient = false;  // column, t > 1: its input gradient is a partial sum
+  bool scatters = false;       // what is summed is scattered over the tokens: sequence parallelism
   bool sums_output = false;    // row, vocabulary-parallel embedding, t > 1: its output is one
   bool splits_loss = false;    // a rank has the logits of its classes only
   bool ends_gradient = false;  // frozen, and nothing in front of the first layer is trained
@@ -197,6 +198,13 @@ struct ShardedModel {
   std::vector<std::uint32_t> of_layer;  // index into `blocks`
   std::optional<std::uint32_t> input;   // absent: the model has none
   std::optional<std::uint32_t> output;
+  // Blocks of the vision encoder (vision.hpp), behind all others of their kind.
+  struct Vision {
+    std::uint32_t patches = 0, projector = 0;
+    std::vector<std::uint32_t> of_layer;
+    bool trains_layers = true, trains_projector = true;
+  };
+  std::optional<Vision> vision;
   std::vector<int> first_layer;  // of each chunk; chunks + 1 entries
   // Where micro-batches differ by the lengths of their sequences. Indices above are of the first
   // kind.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "sim/base/check.hpp"
@@ -41,17 +42,26 @@ std::vector<double> places_of_mass(std::span<const MemoryExcess> values) {
   return places;
 }
 
+// Places from `first` up to `end`, without it.
+struct PlaceRange {
+  std::size_t first = 0, end = 0;
+};
+
 // One round of self-consistency: each value spreads over where it can be, in proportion to `mass`.
-std::vector<double> spread(std::span<const std::vector<std::size_t>> possible,
-                           const std::vector<double>& mass) {
-  std::vector<double> next(mass.size(), 0);
-  for (const std::vector<std::size_t>& places : possible) {
-    double sum = 0;
-    for (const std::size_t place : places)
-      sum += mass[place];
+std::vector<double> spread(std::span<const PlaceRange> possible, const std::vector<double>& mass) {
+  std::vector<double> up_to(mass.size() + 1, 0), change(mass.size() + 1, 0);
+  std::partial_sum(mass.begin(), mass.end(), up_to.begin() + 1);
+  for (const PlaceRange& places : possible) {
+    const double sum = up_to[places.end] - up_to[places.first];
     if (sum <= 0) continue;
-    for (const std::size_t place : places)
-      next[place] += mass[place] / sum / static_cast<double>(possible.size());
+    change[places.first] += 1 / sum;
+    change[places.end] -= 1 / sum;
+  }
+  std::vector<double> next(mass.size(), 0);
+  double factor = 0;
+  for (std::size_t place = 0; place < mass.size(); ++place) {
+    factor += change[place];
+    next[place] = mass[place] * factor / static_cast<double>(possible.size());
   }
   return next;
 }
@@ -163,11 +173,13 @@ std::vector<double> quantiles_within(std::span<const MemoryExcess> values,
                                      std::span<const double> shares) {
   SIM_CHECK(!values.empty(), shares.size());
   const std::vector<double> places = places_of_mass(values);
-  std::vector<std::vector<std::size_t>> possible;
+  std::vector<PlaceRange> possible;
   for (const MemoryExcess& value : values) {
-    std::vector<std::size_t>& of_value = possible.emplace_back();
-    for (std::size_t place = 0; place < places.size(); ++place)
-      if (can_be(value, places[place])) of_value.push_back(place);
+    const auto can = [&](double at) { return can_be(value, at); };
+    const auto first = std::ranges::find_if(places, can);
+    const auto end = std::find_if_not(first, places.end(), can);
+    possible.push_back({static_cast<std::size_t>(first - places.begin()),
+                        static_cast<std::size_t>(end - places.begin())});
   }
   std::vector<double> mass(places.size(), 1 / static_cast<double>(places.size()));
   for (int round = 0; round < most_rounds; ++round) {

@@ -94,7 +94,7 @@ std::vector<UnnamedOff> offs_of(std::span<const ErrorRow> rows, std::span<const 
   return made;
 }
 
-// Of a set with held-out rows those count; else all. `errors`: by trainer; "": of all others.
+// Where a set has held-out rows, those count; else all. `errors`: by trainer; "": all others.
 Coverage coverage_of_set(const std::string& set, std::span<const UnnamedOff> rows,
                          const std::map<std::string, Normal>& errors) {
   const auto counts = [&](const UnnamedOff& row) { return row.set == set && row.held_out; };

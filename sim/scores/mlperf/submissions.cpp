@@ -67,7 +67,7 @@ int count_at(const nlohmann::json& system, const char* key) {
   return count;
 }
 
-// What systems/NAME.json says of a system.
+// A system as systems/NAME.json has it.
 struct SystemFacts {
   int nodes = 0, per_node = 0;
   std::string accelerator, problem;

@@ -86,6 +86,13 @@ bool is_of_experts(const Program& program, const Site& site) {
          program.parameter_buckets[site.bucket].of_experts;
 }
 
+// A vision encoder is counted with the embedding, which it stands before.
+BlockPlace place_of(const Site& site) {
+  const bool vision =
+      site.place == BlockPlace::vision || site.place == BlockPlace::vision_layer;
+  return vision ? BlockPlace::input : site.place;
+}
+
 // A pass of a block: a run of operators.
 struct PassRun {
   BlockPlace place = BlockPlace::input;
@@ -107,8 +114,12 @@ class WholeUnits {
         weight_bytes_{bytes_of(weights_of(layout))},
         gradient_bytes_{
             std::min(bytes_of(layout.activation_dtype), bytes_of(layout.gradient_dtype))} {
-    for (const Site& site : program.sites)
+    std::uint32_t block = 0;
+    for (const Site& site : program.sites) {
+      if (site.op == 0) ++block;
+      block_of_site_.push_back(block);
       if (program.owns_parameters(site)) unit_of(site).elements += site.elements;
+    }
   }
 
   void begin(std::uint32_t first, std::uint32_t last) {
@@ -146,12 +157,14 @@ class WholeUnits {
   };
 
   Unit& unit_of(const Site& site) {
-    return units_[{site.place, site.layer, is_of_experts(program_, site)}];
+    const auto index = static_cast<std::size_t>(&site - program_.sites.data());
+    return units_[{block_of_site_[index], is_of_experts(program_, site)}];
   }
 
   const Program& program_;
   std::int64_t weight_bytes_, gradient_bytes_;
-  std::map<std::tuple<BlockPlace, int, bool>, Unit> units_;
+  std::vector<std::uint32_t> block_of_site_;
+  std::map<std::pair<std::uint32_t, bool>, Unit> units_;
 };
 
 // second_micro_batch() are the passes of the second one: the first one encodes weights, too, and
@@ -164,12 +177,12 @@ std::vector<PassRun> second_micro_batch(const Program& program, const Layout& la
   for (std::uint32_t op = 0; op < program.size(); ++op) {
     if (of_a_block(program, op)) {
       const Site& site = program.sites[program.subject[op]];
-      const bool goes_on = !runs.empty() && runs.back().place == site.place &&
+      const bool goes_on = !runs.empty() && runs.back().place == place_of(site) &&
                            runs.back().layer == site.layer && runs.back().pass == program.pass[op];
       if (!goes_on) {
         before = heap.most = heap.now;
         if (program.label[op].microbatch == 1)
-          runs.push_back({.place = site.place,
+          runs.push_back({.place = place_of(site),
                           .layer = site.layer,
                           .pass = program.pass[op],
                           .first = op,
@@ -318,7 +331,7 @@ DType weights_of(const Layout& layout) {
 
 namespace {
 
-// Of an element that is not trained, at least (FrozenFormat; scales are left out).
+// Bytes of an element that is not trained, at least (FrozenFormat; scales are left out).
 double least_frozen_bytes(const Layout& layout) {
   if (layout.frozen_format == FrozenFormat::nf4) return 0.5;
   const bool in_eight_bits =
@@ -361,7 +374,7 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
     if (reader.sends(op))
       reader.read_copy(op, costs_of(BlockPlace::layer, program.label[op].layer));
   for (const Site& site : program.sites) {
-    BlockCosts& block = costs_of(site.place, site.layer);
+    BlockCosts& block = costs_of(place_of(site), site.layer);
     (site.tied                      ? block.shared
      : is_of_experts(program, site) ? block.expert_parameters
                                     : block.parameters) += site.elements;
@@ -370,7 +383,9 @@ ModelCosts model_costs(const Model& model, const Layout& layout, const BlockPric
   for (std::size_t i = 0; i < costs.layers.size() && layout.trains_adapters(); ++i)
     costs.layers[i].frozen_bytes = frozen_bytes_of(sharded.blocks[sharded.of_layer[i]], layout);
   costs.boundary = INT64_MAX;
-  for (std::uint32_t i = 0; i < sharded.blocks.size(); ++i) {
+  const auto blocks = sharded.vision ? sharded.vision->patches
+                                     : static_cast<std::uint32_t>(sharded.blocks.size());
+  for (std::uint32_t i = 0; i < blocks; ++i) {
     if (sharded.output && i == *sharded.output) continue;
     const std::int64_t bytes = sharded.blocks[i].output.count();
     costs.boundary = std::min(costs.boundary, bytes);

@@ -30,7 +30,7 @@ struct BlockCosts {
   std::int64_t backward_left = 0, backward_most = 0;
   // The most of these passes together with the weights and gradients that ZeRO-3 has whole.
   std::int64_t recompute_most_gathered = 0, backward_most_gathered = 0;
-  // What goes to the host behind the forward pass and comes back before the backward pass: bytes,
+  // Tensors that go to the host behind the forward pass and come back before the backward: bytes,
   // and the time of their copies one way.
   std::int64_t sent = 0, sending = 0;
   std::int64_t weight_freed = 0;       // by the weight gradients, where the schedule splits them

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-// What of the parameters is sharded: the ZeRO stage, 0 where nobody is there to share with.
+// The sharding of the parameters: the ZeRO stage, 0 where nobody is there to share with.
 struct SharedCounts {
   int zero = 0;
   std::int64_t all = 0, shard = 0;  // elements
@@ -28,7 +28,7 @@ SharedCounts shared_counts(const Layout& layout, const ParameterCounts& counts) 
           .shard = counts.parameters / shards + counts.expert_parameters / expert_shards};
 }
 
-// Of an element that a rank updates. A bound: of moments in blocks whole bytes of each, without the
+// Bytes of an element that a rank updates. A bound: of moments in blocks whole bytes, without the
 // scales.
 std::int64_t state_bytes(const Layout& layout) {
   const std::int64_t moments = layout.state_format == StateFormat::plain

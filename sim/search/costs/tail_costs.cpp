@@ -56,7 +56,7 @@ DataStream data_stream(const Program& program, const OpTimes& times) {
   return sum;
 }
 
-// What each stream of the host takes for so many micro-batches.
+// The time of each stream of the host for so many micro-batches.
 std::array<std::int64_t, 3> host_streams(const Program& program, const OpTimes& times) {
   constexpr std::array streams{Stream::host_copy, Stream::host_compute, Stream::host_load};
   std::array<std::int64_t, 3> sums{};
@@ -88,7 +88,7 @@ void add_epilogue(const Program& program, const OpTimes& times, TailCosts& costs
   costs.after_sync = has_sync ? end - costs.before_sync : 0;
 }
 
-// Of a step without a meeting, where groups train apart.
+// The program of a step without a meeting, where groups train apart.
 Program program_of(const ShardedModel& sharded, int stage) {
   Program program = lowering::StageLowering{sharded, pipeline_order(sharded.layout), stage}.lower();
   if (!sharded.layout.trains_apart()) return program;

@@ -12,7 +12,7 @@
 
 namespace sim {
 
-// What a stream takes: in all, and per micro-batch. ps.
+// The time of a stream: in all, and per micro-batch. ps.
 struct StreamTime {
   std::int64_t fixed = 0, each = 0;
   std::int64_t of(std::int64_t micro_batches) const { return fixed + each * micro_batches; }

@@ -152,7 +152,7 @@ TEST_CASE("readers refuse what the catalogue does not allow, in its words", "[ca
 
 TEST_CASE("a default of the catalogue is what a silent file gets", "[catalog]") {
   std::map<std::string, std::string, std::less<>> values;
-  for (const char* model : {"gpt2", "mixtral-8x7b"}) {
+  for (const char* model : {"gpt2", "mixtral-8x7b", "qwen3-vl-8b"}) {
     const std::string yaml = fmt::format(
         "model: {0}/models/{1}.yaml\ncluster: {{path: {0}/topologies/dgx-h100.yaml, nodes: 8}}\n"
         "layout: {{sequence_length: 1024, global_batch: 64}}\n",

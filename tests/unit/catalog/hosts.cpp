@@ -53,6 +53,13 @@ const std::string sparse_model =
     "key_value_rank: 32, plain_dim: 16, rotary_dim: 8, value_dim: 16}\n"
     "    sparse_attention: {index_heads: 4}\n";
 
+const std::string vision_model =
+    "model:\n  name: m\n  source: s\n  transformer:\n    layers: 4\n    hidden: 64\n    heads: 4\n"
+    "    feed_forward: 64\n    vocabulary: 100\n    norm: rms\n    activation: swiglu\n"
+    "    positions: rotary\n    biases: none\n    vision: {layers: 2, hidden: 32, heads: 2, "
+    "feed_forward: 64, norm: layer, activation: gelu, patch: 1, positions: 64, window: 16}\n"
+    "    projector: {merge: 2, norm: layer}\n";
+
 // Sets a key of a scenario's own model, which --set does not take.
 std::string with_model_key(std::string yaml, const std::string& key, const std::string& value) {
   const bool inside = key.starts_with("model.transformer.");
@@ -245,6 +252,9 @@ std::vector<Host> hosts() {
       scenario_host("hybrid model", hybrid_model + machine + layout),
       scenario_host("sparse model", sparse_model + machine + layout),
       scenario_host("image model", image_model + machine + "layout:\n  global_batch: 64\n"),
+      scenario_host("vision model", vision_model + machine + layout +
+                                        "  images: 2\n  image_tokens: 16\n"
+                                        "  freeze_vision_model: true\n"),
       scenario_host("plain model", plain_model + machine + layout),
       scenario_host("tokens", dense + machine + layout + "budget: {tokens: 1e9, finish_in: 60 d, " +
                                   budget + "}\n"),

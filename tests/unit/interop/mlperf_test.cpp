@@ -83,6 +83,10 @@ TEST_CASE("frozen weights of MLPerf are in 8 bits, whatever is gathered", "[inte
   CHECK(from_variables(later).layout.eight_bit_parameters);
   CHECK(from_variables(later).layout.frozen_orders == FrozenOrders::both);
   CHECK(from_variables(later + "export USE_TE_OPS=1\n").framework.execution.operation_fuser);
+  CHECK_FALSE(from_variables(later).framework.execution.keeps_gate_inputs_in_fp8);
+  for (const char* name : {"FP8_ACT", "FP8_ACTIVATION"})
+    CHECK(from_variables(later + "export " + name + "=True\n")
+              .framework.execution.keeps_gate_inputs_in_fp8);
   const std::string four = later + "export FP8=False\nexport FP4=True\n";
   CHECK_FALSE(from_variables(four).layout.eight_bit_parameters);
   CHECK(from_variables(four + "export PRE_QUANTIZED_MODEL=True\n").layout.eight_bit_parameters);
@@ -223,4 +227,14 @@ TEST_CASE("scripts beside a script are read where it sources them", "[interop]")
   job.file = test::source_dir() + "/tests/recipes/megatron_llama.sh";
   job.cluster = "dgx-h100";
   CHECK(import_job(JobKind::megatron, job).scenario.layout.tensor_parallel == 2);
+}
+
+TEST_CASE("a file without its model is GPT-3's where all that it sources is there", "[interop]") {
+  const std::string own = "export TENSOR_MODEL_PARALLEL=8\nexport MINIBS=8\n";
+  const Lines lines = variable_problems("source config_common.sh\n" + own);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] ==
+        "1:1: sets no MODEL_SIZE, and config_common.sh may: sourced on line 1 and not found beside "
+        "the file: what it sets is not known; put it there, or give --define MODEL_SIZE=VALUE and "
+        "what else it sets");
 }

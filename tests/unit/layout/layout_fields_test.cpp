@@ -66,18 +66,20 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   const Layout layout;
   const auto& [tp, cp, pp, dp, ep, etp, imbalance, dispatcher, sms, dispatch8, choice, capacity,
                pad, load, load_cv, load_seed, virtual_stages, placement, sequence, batch, micro,
-               packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, batches, sp, zero, group,
+               v1, v2, v3, v4, packed, k1, k2, k3, k4, k5, k6, schedule, runs, layers, batches, sp, zero, group,
                prefetch, reshard, recompute, every, first_layers, modules, tiles, chunks, attention,
-               exchange, context_heads, compute, activation, gradient, reduce, master, optimizer,
-               moment, second_moment, states, master_format, eight_bit, b1, b2, q1, q2, l1, l2, l3,
-               l4, l5, l6, l7, l8, l9, l10, bucket, first, buckets, o1, o2, o3, o4, o5, o6, o7, o8,
-               c1, c2, c3, c4, c5, c6, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, s1, s2, s3, s4, s5,
-               s6, s7, s8, s9, s10, s11, p1, p2, p3, p4, p5] = layout;
+               exchange, context_heads, compute, activation, gradient, reduce, master, optimizer, moment,
+               second_moment, states, master_format, eight_bit, b1, b2, q1, q2, l1, l2, l3, l4, l5,
+               l6, l7, l8, l9, l10, bucket, first, buckets, o1, o2, o3, o4, o5, o6, o7, o8, c1, c2,
+               c3, c4, c5, c6, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, s1, s2, s3, s4, s5, s6, s7,
+               s8, s9, s10, s11, p1, p2, p3, p4, p5] = layout;
   CHECK(&tp == &layout.tensor_parallel);
   CHECK(&o5 == &layout.overlap_tensor_products);
   CHECK(&pad == &layout.pad_to_capacity);
   CHECK(&o8 == &layout.delay_weight_gradients);
   CHECK(&c6 == &layout.node_ranks);
+  CHECK(&v1 == &layout.images);
+  CHECK(&v4 == &layout.freeze_vision_projection);
   CHECK(&k1 == &layout.packing_lengths);
   CHECK(&k6 == &layout.packing_seed);
   CHECK(&runs == &layout.pipeline_runs);
@@ -95,11 +97,11 @@ TEST_CASE("every member of a layout has a row", "[layout]") {
   CHECK(&buckets == &layout.buckets);
   CHECK(&s11 == &layout.outer_on_host);
   CHECK(&p5 == &layout.server_partition);
-  CHECK(layout_fields().size() == 114);
+  CHECK(layout_fields().size() == 118);
   std::set<std::string> keys;
   for (const LayoutField& field : layout_fields())
     keys.insert(field.key.path);
-  CHECK(keys.size() == 114);
+  CHECK(keys.size() == 118);
 }
 
 TEST_CASE("a field that differs is told, and no other", "[layout]") {

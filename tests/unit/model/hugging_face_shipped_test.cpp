@@ -150,8 +150,9 @@ TEST_CASE("the families of all shipped models are read from a config.json", "[mo
     const bool own = entry.path().filename().string().starts_with("byte-");
     if (entry.path().extension() != ".yaml" || own) continue;
     const Model model = load_model(entry.path().string());
-    // Depths of multi-token prediction are no part of transformers' classes.
-    if (!model.shape || model.shape->mtp_layers > 0) continue;
+    // Depths of multi-token prediction are no part of transformers' classes; vision encoders have
+    // tests of their own.
+    if (!model.shape || model.shape->mtp_layers > 0 || model.has_vision()) continue;
     const TransformerShape& shape = *model.shape;
     // No family of transformers; blocks that differ one by one; encoders, which have tests of their
     // own.

@@ -252,7 +252,7 @@ TEST_CASE("layers that differ are listed or counted, and contradictions refused"
 
 TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
   const std::vector<std::string> examples = documented_examples();
-  REQUIRE(examples.size() == 7);
+  REQUIRE(examples.size() == 8);
   // Llama 3.1 8B, but for the two token types.
   REQUIRE(from_yaml(examples[0]).parameters() == 8'030'261'248 + 2 * 4'096);
   const TransformerShape varied = *from_yaml(examples[1]).shape;
@@ -275,12 +275,18 @@ TEST_CASE("the formats are as models/FORMAT.md shows them", "[model]") {
       "  feed_forward: 3072\n  norm: layer\n  activation: gelu\n"
       "  positions: learned\n  biases: all\n";
   REQUIRE(from_yaml(image + examples[4]).parameters() == 86'567'656);
+  // Qwen2.5-VL 7B, but for the table of positions.
+  const std::string qwen2_5 =
+      "source: x\ntransformer:\n  layers: 28\n  hidden: 3584\n  heads: 28\n  kv_heads: 4\n"
+      "  feed_forward: 18944\n  vocabulary: 152064\n  norm: rms\n  activation: swiglu\n"
+      "  positions: rotary\n  biases: qkv\n";
+  REQUIRE(from_yaml(qwen2_5 + examples[5]).parameters() == 8'292'166'656 + 2'304 * 1'280);
   const std::string deepseek_v3 =
       "source: x\ntransformer:\n  layers: 61\n  hidden: 7168\n  heads: 128\n"
       "  feed_forward: 18432\n  vocabulary: 129280\n  norm: rms\n  activation: swiglu\n"
       "  positions: rotary\n  biases: none\n";
-  REQUIRE(from_yaml(deepseek_v3 + examples[5]).parameters() == 671'026'404'352);
-  const Model list = from_yaml(examples[6]);
+  REQUIRE(from_yaml(deepseek_v3 + examples[6]).parameters() == 671'026'404'352);
+  const Model list = from_yaml(examples[7]);
   REQUIRE(list.parameters() == 18'536);
   // The values that the example says are the defaults.
   REQUIRE(list.layers[0].ops[0].backward_flops == list.layers[0].ops[0].forward_flops * 2);

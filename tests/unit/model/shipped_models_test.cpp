@@ -66,6 +66,9 @@ TEST_CASE("parameter counts equal the published ones to the last parameter", "[m
       Published{"gpt-oss-120b", 116'829'156'672}, Published{"gemma-2-2b", 2'614'341'888},
       Published{"gemma-2-9b", 9'241'705'984}, Published{"gemma-2-27b", 27'227'128'320},
       Published{"deepseek-v2-lite", 15'706'484'224}, Published{"glm-5.2", 743'377'000'704},
+      Published{"qwen2.5-vl-7b", 8'292'166'656}, Published{"qwen3-vl-8b", 8'767'123'696},
+      Published{"qwen3.8-27b-vl", 27'356'728'560},
+      Published{"flux.1-dev", 11'901'408'320}, Published{"flux.1-schnell-256", 11'891'178'560},
       // Without the vision encoder and its projector.
       Published{"llama-4-scout", 108'641'793'536 - 871'932'416},
       Published{"llama-4-maverick", 401'583'781'376 - 871'932'416},

@@ -44,6 +44,23 @@ Checked check_scenario(const RealSuite& suite, const SuiteScenario& one) {
 
 }  // namespace
 
+// Nominal figures of a DGX H100. Contexts, workspaces and communicators of a rank: two GiB.
+TEST_CASE(
+    "every scenario of the suite for 8 GPUs runs on the CUDA backend, fits, and has a forecast") {
+  const RealSuite suite = load_real_suite(sim::test::source_dir() + "/validation/real/gpu-8.yaml");
+  CHECK(suite.ranks == 8);
+  CHECK(suite.bounds.scored == static_cast<int>(suite.scenarios.size()));
+  for (const SuiteScenario& one : suite.scenarios) {
+    CAPTURE(one.name);
+    const Checked result = check_scenario(suite, one);
+    for (const std::string& problem : result.problems)
+      CHECK(problem == "");
+    CHECK(result.arenas.count() / suite.ranks <= 38LL << 30);  // of a GPU with 40 GiB
+    CHECK(result.step > duration_from_seconds(0.005));
+    CHECK(result.step < duration_from_seconds(60));
+  }
+}
+
 TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and has a forecast") {
   const std::string name = GENERATE("gpu-1", "gpu-virtual-4", "gpu-virtual-8");
   const RealSuite suite =

@@ -151,6 +151,10 @@ std::vector<Case> cases() {
     all.push_back(std::move(one));
   for (Case& one : by_operators())
     all.push_back(std::move(one));
+  all.push_back({"packed sequences, tensor and sequence parallel", [](ToyRun& r) {
+                   r.layout.packed_length = 4;
+                   r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
+                 }});
   return all;
 }
 

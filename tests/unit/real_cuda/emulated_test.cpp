@@ -36,8 +36,8 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
       Named{"recomputation by operators", true},
       Named{"tensor parallel, recomputation by operators", false},
       Named{"tensor and sequence parallel", false}, Named{"tensor and sequence parallel", true},
-      Named{"pipeline 1F1B", false}, Named{"tied head over two stages", false},
-      Named{"mixture, ep 2 of dp 4, ZeRO-1", true},
+      Named{"packed sequences, tensor and sequence parallel", true}, Named{"pipeline 1F1B", false},
+      Named{"tied head over two stages", false}, Named{"mixture, ep 2 of dp 4, ZeRO-1", true},
       Named{"mixture, tp 2 ep 4 over tensor ranks", true},
       Named{"mixture, tp 2 ep 2 etp 2, recomputed", false},
       Named{"mixture of one expert per token, pp 2 ep 2", true});

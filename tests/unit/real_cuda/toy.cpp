@@ -17,13 +17,14 @@ namespace {
 // Every token follows from the one before it.
 std::vector<std::int32_t> tokens_of(const ToyRun& run, int step, int replica) {
   const sim::Layout& layout = run.layout;
-  const std::int64_t rows = layout.micro_batches() * layout.micro_batch;
+  const std::int64_t packed = layout.sequence_length / layout.attended_length();
+  const std::int64_t rows = layout.micro_batches() * layout.micro_batch * packed;
   std::vector<std::int32_t> tokens;
   for (std::int64_t row = 0; row < rows; ++row) {
     // Replicas take turns, so that every layout sees the same rows in a step.
     const std::int64_t global = row * layout.data_parallel + replica;
     std::int64_t token = (step * 31 + global * 7) % run.shape.vocabulary;
-    for (std::int64_t i = 0; i <= layout.sequence_length; ++i) {
+    for (std::int64_t i = 0; i <= layout.attended_length(); ++i) {
       tokens.push_back(static_cast<std::int32_t>(token));
       token = (token * 5 + 3) % run.shape.vocabulary;
     }

@@ -82,7 +82,8 @@ TEST_CASE("slices of the tokens get their own positions", "[real_host]") {
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t share = tokens / ranks;
     const real::PositionShape shape{
-        .first_token = rank * share, .tokens = share, .sequence = sequence, .width = width};
+        .positions = {.tokens = share, .sequence = sequence, .first_token = rank * share},
+        .width = width};
     const auto first = static_cast<std::size_t>(rank * share * width);
     const auto count = static_cast<std::size_t>(share * width);
     Floats y(count);

@@ -186,7 +186,7 @@ TEST_CASE("a framework names its kernels, and any of them alone") {
   CHECK(problems(small("", "framework: {context: lazy}\n")) ==
         Lines{"6:22: context is 'lazy'; allowed: transformer_engine, eager, compiled"});
   CHECK(problems(small("", "framework: {norms: eager}\n")) ==
-        Lines{"6:13: unknown key 'norms'; nearest of 63: rms_norm, layer_norm, no_sync"});
+        Lines{"6:13: unknown key 'norms'; nearest of 64: rms_norm, layer_norm, no_sync"});
 }
 
 TEST_CASE("the host's time per kernel is the framework's where it says one") {
@@ -271,7 +271,7 @@ TEST_CASE("mistakes of the file, of --set and of the files that are named come i
         "layout.tensor_parallel=4");
   CHECK(lines[2] ==
         "2:3: unknown key 'foo'; allowed: tensor_parallel, context_parallel, "
-        "pipeline_parallel and 54 more");
+        "pipeline_parallel and 58 more");
   CHECK(lines[3] == "3:1: unknown key 'tensor_parallel'; it belongs in 'layout'");
   CHECK(lines[4] == "5:11: jitter is -1; allowed: 0 to 2");
   CHECK(std::any_of(lines.begin() + 5, lines.end(), [](const std::string& line) {

@@ -1,0 +1,404 @@
+#include "real/engine/support.hpp"
+
+#include <array>
+
+namespace real {
+namespace {
+
+using enum Feature;
+
+constexpr std::string_view equivalence = "property/equivalence_test.cpp";
+constexpr std::string_view pairs = "property/pairs_training_test.cpp";
+constexpr std::string_view on_cuda = "unit/real_cuda/equivalence_test.cpp";
+
+// A feature that no backend runs.
+constexpr SupportRow none(Feature feature, std::string_view title, std::string_view keys,
+                          std::string_view why) {
+  return {feature, title, keys, refused(why), refused(why)};
+}
+
+constexpr std::array rows{
+    SupportRow{transformer, "Causal transformers of GPT's and Llama's kinds",
+               "sequence_length, global_batch, micro_batch", runs(equivalence), runs(on_cuda)},
+    SupportRow{dropout, "Dropout", "model: dropout", runs(equivalence),
+               refused("{}: the CUDA backend has no kernels of dropout (set the model's dropout to "
+                       "0); the host backend has")},
+    none(dropout_of_all, "Dropout of 1", "model: dropout",
+         "{}: dropout of 1 leaves nothing to train; allowed: less than 1"),
+    SupportRow{classifier, "Classifiers of sentences", "model: head", runs(equivalence),
+               refused("{}: the CUDA backend masks no padding of labelled sentences; the host "
+                       "backend does")},
+    none(classifier_slices, "Classifiers with sequence parallelism", "sequence_parallel",
+         "layout.sequence_parallel: the head of {} reads the first token of each sequence, which "
+         "one rank alone would hold; allowed: false"),
+    none(causal_classifier, "Causal classifiers", "model: attention",
+         "operator attention: {} is causal, so the first token, of which its head makes the class, "
+         "sees no other; allowed: attention bidirectional"),
+    none(bidirectional_tokens, "Masked language models", "model: attention",
+         "operator attention: {} is not causal, and the engine trains the next token"),
+    none(operators, "Soft caps, attention sinks, ALiBi, gates, poolers, images", "model: operators",
+         "operator {} of the {} block: the engine does not execute {}"),
+    none(layer_forms, "Windows, partial rotary positions, norms of all queries or behind branches",
+         "model: window, rotary_share, qk_norm, norm_placement",
+         "{}: the engine does not execute {}"),
+    none(Feature::latent_attention, "Latent attention", "model: latent_attention",
+         "{}: the engine does not execute latent attention"),
+    none(hybrid, "Hybrid models", "model: layer_pattern, layer_kinds",
+         "{}: the engine does not execute layers that differ in what they are made of "
+         "(layer_pattern, layer_kinds)"),
+    none(layer_list, "Lists of layers", "model: layers",
+         "{} is a list of layers: the engine executes transformers"),
+    none(no_loss, "Models without a loss", "model: head",
+         "{} ends in no loss: there is nothing to train"),
+    SupportRow{data_parallel, "Data parallelism, replicas with unequal micro-batches",
+               "data_parallel, replica_batches, bucket, first_bucket, buckets, overlap.gradients",
+               runs(equivalence), runs(on_cuda)},
+    SupportRow{zero, "ZeRO-1 to 3, hybrid sharding",
+               "zero_stage, shard_group, prefetch_layers, reshard_after_forward, "
+               "overlap.parameters, master_weights",
+               runs(equivalence), runs(on_cuda)},
+    SupportRow{tensor_parallel, "Tensor and sequence parallelism",
+               "tensor_parallel, sequence_parallel, overlap.tensor_wgrad", runs(equivalence),
+               runs(on_cuda)},
+    SupportRow{shared_key_heads, "Tensor parallelism beyond the key/value heads", "tensor_parallel",
+               runs("property/key_heads_training_test.cpp"),
+               refused("layout.tensor_parallel: the CUDA backend splits {} key/value heads over as "
+                       "many ranks at most; the host backend shares them")},
+    none(shared_heads_again, "Attention run again whose key/value heads are shared",
+         "tensor_parallel, recompute, recompute_modules",
+         "layout.recompute: the engine does not run attention again whose key/value heads tensor "
+         "ranks share; allowed: none, full, modules other than core_attn, or tensor_parallel {} at "
+         "most"),
+    none(tensor_products, "GEMMs cut into parts", "overlap.tensor_products",
+         "layout.overlap.tensor_products: the engine does not execute products cut into parts"),
+    SupportRow{context_parallel, "Context parallelism: ring, all-gather, all-to-all",
+               "context_parallel, context_exchange", runs("property/context_training_test.cpp"),
+               refused("layout.context_parallel: the CUDA backend has no attention over slices of "
+                       "a sequence; the host backend has")},
+    none(context_form, "PyTorch's context_parallel", "framework.context",
+         "framework.context is {}: the engine exchanges keys and values as Transformer Engine "
+         "does; allowed: transformer_engine"),
+    none(context_rings, "Heads exchanged within rings of context ranks",
+         "context_exchange, context_heads",
+         "layout.context_exchange is all_to_all_ring, which the engine does not execute; allowed: "
+         "ring, all_gather, all_to_all"),
+    none(context_apart, "Context parallelism with local steps or parameter servers",
+         "context_parallel",
+         "layout.context_parallel: workers that train apart hold whole sequences; allowed: 1"),
+    none(context_shared_heads, "Shared key/value heads with context_exchange all_gather",
+         "tensor_parallel, context_exchange",
+         "layout.context_exchange: the engine does not gather keys and values that tensor ranks "
+         "share; allowed: ring, or tensor_parallel {} at most"),
+    SupportRow{Feature::pipeline, "Pipelines of every schedule",
+               "pipeline_parallel, virtual_stages, schedule, pipeline_runs, layers_per_chunk, "
+               "placement, overlap.pipeline, overlap.delay_wgrad",
+               runs(equivalence), runs(on_cuda)},
+    SupportRow{recompute, "Recomputation",
+               "recompute, recompute_every, recompute_layers, recompute_modules", runs(equivalence),
+               runs(on_cuda)},
+    none(kept_parts, "Recomputation by operators where parts of outputs are kept",
+         "recompute, framework.keeps_unread_outputs",
+         "layout.recompute: by operators the engine keeps the outputs that a gradient needs, each "
+         "as a whole; allowed: recompute none, selective, full, or "
+         "framework.keeps_unread_outputs, keeps_gathered_inputs and copies_attention: false"),
+    SupportRow{unfused_attention, "Attention without a fused kernel", "attention",
+               runs(equivalence),
+               refused("{}: the CUDA backend has fused attention only (layout.attention: flash or "
+                       "flash-2)")},
+    SupportRow{
+        cuda_heads, "Heads of other sizes than multiples of 16 up to 128", "model: head_dim",
+        runs(equivalence),
+        refused("{}: {} elements per head; the CUDA kernel takes multiples of 16 up to 128")},
+    SupportRow{
+        cuda_norm_heads, "Norms of heads of other sizes than multiples of 32 up to 256",
+        "model: qk_norm", runs(equivalence),
+        refused("{}: {} elements per head; the CUDA kernel takes multiples of 32 up to 256")},
+    SupportRow{cuda_norm_width, "Norms of more than 16,384 features", "model: hidden",
+               runs("unit/real_host/norm_test.cpp"),
+               refused("{}: {} features; the CUDA kernel takes 16,384 at most")},
+    none(odd_heads, "Rotary positions of an odd head size", "model: head_dim",
+         "{}: {} elements per head cannot be rotated in pairs"),
+    SupportRow{experts, "Mixtures of experts, every expert with as many tokens",
+               "expert_parallel, expert_tensor_parallel, moe.choice, overlap.shared_experts, "
+               "overlap.expert_exchange",
+               runs(equivalence), runs(on_cuda)},
+    SupportRow{expert_scores, "Experts chosen by scores", "training.routing", runs(equivalence),
+               refused("training.routing is {}: the CUDA backend gives every expert as many "
+                       "tokens; allowed: even, or --backend host")},
+    SupportRow{expert_capacity, "Capacities of experts, by scores",
+               "moe.capacity_factor, moe.pad_to_capacity", runs(equivalence),
+               refused("training.routing is {}: the CUDA backend gives every expert as many "
+                       "tokens; allowed: even, or --backend host")},
+    none(even_capacity, "Capacities without scores", "moe.capacity_factor",
+         "layout.moe.capacity_factor is {}: the engine drops no token and pads no expert where it "
+         "gives all as many; allowed: 0, or training.routing softmax or sigmoid"),
+    none(expert_places, "Capacities that are no whole number of places", "moe.capacity_factor",
+         "layout.moe.capacity_factor is {}: of {} tokens that choose {} of {} experts each, an "
+         "expert takes {} of a rank's; allowed: factors with which that is a whole number, 1 or "
+         "more"),
+    none(expert_imbalance, "Imbalance without scores", "expert_imbalance",
+         "layout.expert_imbalance is {}: the engine gives every expert as many tokens; allowed: 1"),
+    none(expert_load, "Measured or drawn loads without scores",
+         "moe.load, moe.load_cv, moe.load_seed",
+         "layout.moe.load: the engine gives every expert as many tokens; allowed: even, or "
+         "training.routing softmax or sigmoid, which choose by the scores of the router"),
+    none(expert_shares, "Tokens that do not spread evenly over the experts, without scores",
+         "sequence_length, tensor_parallel, context_parallel",
+         "{}: the engine gives every expert as many tokens, but {} tokens that choose {} experts "
+         "each do not spread evenly over {}"),
+    none(expert_sharding, "Experts with ZeRO-2 or 3", "zero_stage, shard_group",
+         "layout.zero_stage is {}, layout.shard_group {}: the engine shards experts over all ranks "
+         "that have them; allowed: zero_stage 0 or 1, and no shard_group"),
+    none(expert_dispatcher, "Dispatchers other than alltoall",
+         "moe.dispatcher, moe.dispatch_sms, moe.fp8_dispatch",
+         "layout.moe.dispatcher is {}: the engine sends a copy for each choice; allowed: alltoall"),
+    none(expert_latent, "Experts of a narrower state", "model: experts.latent",
+         "{}: the engine does not execute experts of a narrower state (experts.latent)"),
+    none(expert_biases, "Biases of experts", "model: biases",
+         "{}: the engine does not execute biases of experts"),
+    SupportRow{formats, "bf16", "compute_dtype, activation_dtype, gradient_dtype, reduce_dtype",
+               refused("layout.{}: the host backend computes in fp32, not {}"), runs(on_cuda)},
+    SupportRow{mixed_formats, "Products in another format than activations",
+               "compute_dtype, activation_dtype",
+               refused("layout.{}: the host backend computes in fp32, not {}"),
+               refused("layout.compute_dtype: the CUDA backend multiplies tensors in the format "
+                       "that they have, which is {} (activation_dtype), not {}")},
+    SupportRow{half_precision, "fp16",
+               "compute_dtype, activation_dtype, gradient_dtype, reduce_dtype",
+               refused("layout.{}: the host backend computes in fp32, not {}"),
+               refused("layout.{}: the CUDA backend computes in bf16 or fp32, not {}")},
+    SupportRow{bf16_masters, "bf16 weights without masters", "master_weights",
+               refused("layout.{}: the host backend computes in fp32, not {}"),
+               refused("layout.master_weights: Adam on bf16 weights without fp32 masters is not "
+                       "done by the CUDA backend: updates smaller than 2^-9 of a weight would be "
+                       "lost")},
+    none(eight_bit, "Products in 8 bits",
+         "compute_dtype, fp8_parameters, bf16_layers.first, bf16_layers.last, bf16_modules, "
+         "fp8_modules",
+         "layout.compute_dtype: the engine does not execute 8-bit products"),
+    SupportRow{optimizer, "AdamW", "optimizer", runs(equivalence), runs(on_cuda)},
+    SupportRow{Feature::lamb, "LAMB, 1-bit LAMB", "optimizer",
+               runs("property/compressed_training_test.cpp"),
+               refused("layout.optimizer: the CUDA backend has no kernels of LAMB; the host "
+                       "backend has")},
+    none(other_optimizers, "Other optimizers, moments in other formats",
+         "optimizer, moment_dtype, second_moment_dtype",
+         "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
+         "fp32"),
+    none(Feature::state_format, "Quantised moments", "state_format",
+         "layout.state_format: the engine keeps moments as numbers; allowed: plain"),
+    none(muon, "Muon", "optimizer",
+         "layout.optimizer: the engine does not make matrices orthogonal"),
+    none(Feature::master_format, "Masters in other formats", "master_format",
+         "layout.master_format: the engine keeps masters in fp32; allowed: fp32"),
+    none(adapters, "Low-rank adapters",
+         "lora.rank, lora.modules, lora.base, lora.outliers, lora.orders, lora.dropout, "
+         "lora.magnitudes, lora.embedding, lora.head, lora.experts",
+         "layout.lora.rank: the engine trains all parameters; allowed: 0"),
+    none(lengths, "Sequences of unequal lengths",
+         "packing.lengths, packing.mean, packing.sigma, packing.method, packing.multiple, "
+         "packing.seed",
+         "layout.packing.lengths: the engine trains on sequences of one length; allowed: none"),
+    SupportRow{Feature::packed_length, "Packed sequences of one length", "packed_length",
+               runs("property/packed_training_test.cpp"), runs(on_cuda)},
+    none(packed_rest, "Packed sequences that do not fill a row", "packed_length",
+         "layout.packed_length is {}: the engine fills rows of {} tokens with whole sequences; "
+         "allowed: divisors of sequence_length"),
+    none(packed_chunks, "Packed sequences that context ranks cannot cut evenly",
+         "packed_length, context_parallel",
+         "layout.packed_length is {}: a context rank has two equal chunks of each sequence; "
+         "allowed: multiples of {}"),
+    none(vision, "Vision encoders",
+         "images, image_tokens, freeze_vision_model, freeze_vision_projection",
+         "layout.images: the engine runs no vision encoder; allowed: 0"),
+    none(Feature::mlp_tiles, "MLPs in pieces of the tokens", "mlp_tiles",
+         "layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1"),
+    none(Feature::loss_chunks, "The loss in chunks of the tokens", "loss_chunks",
+         "layout.loss_chunks: the engine runs the loss as a whole; allowed: 1"),
+    SupportRow{compression, "Compressed gradients and parameters",
+               "compression.gradients, compression.density, compression.rank, "
+               "compression.quantized_weights, compression.secondary_shard, "
+               "compression.node_ranks",
+               runs("property/compressed_training_test.cpp"),
+               refused("layout.compression: the CUDA backend has no kernels that compress "
+                       "gradients or parameters; the host backend has")},
+    SupportRow{Feature::offload, "Offloading",
+               "offload.optimizer, offload.overlap, offload.delay, offload.delay_after, "
+               "offload.parameters, offload.activations, offload.layers, offload.modules, "
+               "offload.least",
+               runs("property/offloaded_training_test.cpp"),
+               refused("layout.offload: the CUDA backend keeps everything on the device; the host "
+                       "backend offloads")},
+    none(Feature::offload_fraction, "A part of the optimizer offloaded", "offload.fraction",
+         "layout.offload.fraction: the engine offloads all of the optimizer; allowed: 1"),
+    none(offload_gradients, "Gradients of one rank offloaded in another format",
+         "offload.parameters, reduce_dtype",
+         "layout.offload.parameters: the gradients of one rank travel as they are kept; allowed: "
+         "reduce_dtype as gradient_dtype"),
+    SupportRow{Feature::local_steps, "Local steps",
+               "local_steps.every, local_steps.ranks, local_steps.outer, local_steps.rate, "
+               "local_steps.momentum, local_steps.quantization, local_steps.fragments, "
+               "local_steps.overlap, local_steps.mix, local_steps.on_host",
+               runs("property/local_steps_test.cpp"),
+               refused("layout.local_steps: the CUDA backend has no kernels of meetings; the host "
+                       "backend has")},
+    none(outer_wire, "Local steps that meet in another format", "local_steps.wire",
+         "layout.local_steps.wire: the engine averages in fp32; allowed: fp32"),
+    SupportRow{Feature::servers, "Parameter servers",
+               "servers.mode, servers.place, servers.machines, servers.staleness, "
+               "servers.partition",
+               runs("property/servers_test.cpp"),
+               refused("layout.servers: the CUDA backend has no parameter servers; the host "
+                       "backend has")},
+    none(framework_forms, "Logits, gradients and messages of other frameworks than Megatron-LM",
+         "framework: sim/framework/FRAMEWORKS.md",
+         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
+         "sim/framework/FRAMEWORKS.md has the keys"),
+    none(gradient_passes, "Passes over gradients beside their collectives",
+         "framework.gradient_prescale, framework.check_for_nan_in_grad",
+         "framework: the engine averages gradients in their collectives, and does not check them; "
+         "allowed: gradient_prescale and check_for_nan_in_grad: false"),
+    none(copies, "Copies of gathered tokens and weights",
+         "framework.token_collectives, framework.weight_gathers",
+         "framework: the engine does not copy what it has gathered (token_collectives and "
+         "weight_gathers: fused)"),
+    SupportRow{host_operators, "Operators of the host", "offload.optimizer",
+               runs("property/offloaded_training_test.cpp"),
+               refused("{}: the CUDA backend has no operator of kind {}")},
+    SupportRow{collectives, "Ring shifts, broadcasts and reductions to one rank",
+               "context_exchange", runs("property/context_training_test.cpp"),
+               refused("the CUDA backend runs no {} of a plan")},
+};
+
+constexpr bool rows_in_order() {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].feature != static_cast<Feature>(i)) return false;
+  return rows.back().feature == collectives;
+}
+static_assert(rows_in_order(), "a row for each feature, in their order");
+
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define STEPCAST_ACTION(name, feature) \
+  ActionSupport {                      \
+    sim::Action::name, #name, feature  \
+  }
+
+constexpr std::array actions{
+    STEPCAST_ACTION(forward, transformer),
+    STEPCAST_ACTION(backward, transformer),
+    STEPCAST_ACTION(input_gradient, transformer),
+    STEPCAST_ACTION(weight_gradient, transformer),
+    STEPCAST_ACTION(bias_gradient, transformer),
+    STEPCAST_ACTION(encode, eight_bit),
+    STEPCAST_ACTION(loss_maximum, transformer),
+    STEPCAST_ACTION(loss_exponentials, transformer),
+    STEPCAST_ACTION(gather_input, tensor_parallel),
+    STEPCAST_ACTION(sum_output, tensor_parallel),
+    STEPCAST_ACTION(sum_gradient, tensor_parallel),
+    STEPCAST_ACTION(gather_gradient, tensor_parallel),
+    STEPCAST_ACTION(reorder_tokens, framework_forms),
+    STEPCAST_ACTION(sum_products, framework_forms),
+    STEPCAST_ACTION(rescale_gradient, eight_bit),
+    STEPCAST_ACTION(adapt, adapters),
+    STEPCAST_ACTION(exchange_adapted, adapters),
+    STEPCAST_ACTION(reduce_maximum, tensor_parallel),
+    STEPCAST_ACTION(reduce_sum, tensor_parallel),
+    STEPCAST_ACTION(shift_keys, context_parallel),
+    STEPCAST_ACTION(attend, context_parallel),
+    STEPCAST_ACTION(merge_outputs, context_parallel),
+    STEPCAST_ACTION(attend_backward, context_parallel),
+    STEPCAST_ACTION(merge_gradients, context_parallel),
+    STEPCAST_ACTION(shift_gradients, context_parallel),
+    STEPCAST_ACTION(gather_keys, context_parallel),
+    STEPCAST_ACTION(scatter_keys_gradient, context_parallel),
+    STEPCAST_ACTION(order_for_exchange, context_parallel),
+    STEPCAST_ACTION(exchange_heads, context_parallel),
+    STEPCAST_ACTION(order_behind_exchange, context_parallel),
+    STEPCAST_ACTION(exchange_part, tensor_products),
+    STEPCAST_ACTION(multiply_part, tensor_products),
+    STEPCAST_ACTION(gradient_part, tensor_products),
+    STEPCAST_ACTION(scatter_part, tensor_products),
+    STEPCAST_ACTION(place_slice, tensor_products),
+    STEPCAST_ACTION(pull_slice, tensor_products),
+    STEPCAST_ACTION(sum_slices, tensor_products),
+    STEPCAST_ACTION(choose, experts),
+    STEPCAST_ACTION(choose_backward, experts),
+    STEPCAST_ACTION(move_tokens, experts),
+    STEPCAST_ACTION(sort_tokens, experts),
+    STEPCAST_ACTION(exchange_tokens, experts),
+    STEPCAST_ACTION(gather_output, shared_key_heads),
+    STEPCAST_ACTION(join_output, shared_key_heads),
+    STEPCAST_ACTION(own_output, framework_forms),
+    STEPCAST_ACTION(spread_gradient, shared_key_heads),
+    STEPCAST_ACTION(scatter_output_gradient, shared_key_heads),
+    STEPCAST_ACTION(add_product_gradient, transformer),
+    STEPCAST_ACTION(add_weight_gradient, framework_forms),
+    STEPCAST_ACTION(send, Feature::pipeline),
+    STEPCAST_ACTION(receive, Feature::pipeline),
+    STEPCAST_ACTION(gather_received, Feature::pipeline),
+    STEPCAST_ACTION(collect_maxima, eight_bit),
+    STEPCAST_ACTION(share_maxima, eight_bit),
+    STEPCAST_ACTION(update_scales, eight_bit),
+    STEPCAST_ACTION(activations_to_host, Feature::offload),
+    STEPCAST_ACTION(activations_from_host, Feature::offload),
+    STEPCAST_ACTION(gather_weights, zero),
+    STEPCAST_ACTION(copy_weights, copies),
+    STEPCAST_ACTION(prepare_gradients, gradient_passes),
+    STEPCAST_ACTION(cast_out, data_parallel),
+    STEPCAST_ACTION(reduce, data_parallel),
+    STEPCAST_ACTION(replicate, zero),
+    STEPCAST_ACTION(accumulate, data_parallel),
+    STEPCAST_ACTION(cast_in, data_parallel),
+    STEPCAST_ACTION(compress, compression),
+    STEPCAST_ACTION(exchange_compressed, compression),
+    STEPCAST_ACTION(recompress, compression),
+    STEPCAST_ACTION(decompress, compression),
+    STEPCAST_ACTION(quantize_weights, compression),
+    STEPCAST_ACTION(dequantize_weights, compression),
+    STEPCAST_ACTION(keep_secondary_shard, compression),
+    STEPCAST_ACTION(parameters_from_host, Feature::offload),
+    STEPCAST_ACTION(gradients_from_host, Feature::offload),
+    STEPCAST_ACTION(gradients_to_host, Feature::offload),
+    STEPCAST_ACTION(update_on_host, Feature::offload),
+    STEPCAST_ACTION(weights_from_host, Feature::offload),
+    STEPCAST_ACTION(outer_gradient, Feature::local_steps),
+    STEPCAST_ACTION(average_outer, Feature::local_steps),
+    STEPCAST_ACTION(exchange_outer, Feature::local_steps),
+    STEPCAST_ACTION(mean_outer, Feature::local_steps),
+    STEPCAST_ACTION(apply_outer, Feature::local_steps),
+    STEPCAST_ACTION(last_from_host, Feature::local_steps),
+    STEPCAST_ACTION(outer_from_host, Feature::local_steps),
+    STEPCAST_ACTION(outer_to_host, Feature::local_steps),
+    STEPCAST_ACTION(exchange_with_servers, Feature::servers),
+    STEPCAST_ACTION(zero_gradients, data_parallel),
+    STEPCAST_ACTION(sum_tensor_gradients, tensor_parallel),
+    STEPCAST_ACTION(sum_tied_gradient, Feature::pipeline),
+    STEPCAST_ACTION(gradient_norm, optimizer),
+    STEPCAST_ACTION(sum_gradient_norm, optimizer),
+    STEPCAST_ACTION(adam, optimizer),
+    STEPCAST_ACTION(orthogonalize, muon),
+};
+#undef STEPCAST_ACTION
+
+constexpr bool actions_in_order() {
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (actions[i].action != static_cast<sim::Action>(i)) return false;
+  return actions.back().action == sim::Action::orthogonalize;
+}
+static_assert(actions_in_order(), "a feature for each action, in their order");
+
+}  // namespace
+
+std::span<const SupportRow> support_rows() {
+  return rows;
+}
+
+const SupportRow& support_row(Feature feature) {
+  return rows[static_cast<std::size_t>(feature)];
+}
+
+std::span<const ActionSupport> action_support() {
+  return actions;
+}
+
+}  // namespace real
