@@ -382,7 +382,8 @@ struct Layout {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by
   // Context ranks that share the heads of a tensor rank within attention, and groups of these.
   int head_ranks() const {
     if (context_exchange == ContextExchange::all_to_all) return context_parallel;
-    return context_exchange == ContextExchange::all_to_all_ring ? std::max(1, context_heads) : 1;
+    const bool both = context_exchange == ContextExchange::all_to_all_ring && context_parallel > 1;
+    return both ? std::max(1, context_heads) : 1;
   }
   int head_groups() const { return std::max(1, context_parallel / head_ranks()); }
 

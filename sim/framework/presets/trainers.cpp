@@ -118,8 +118,8 @@ Framework torchtune_kernels() {
   return framework;
 }
 
-// compile True: each layer and the loss (training/_compile.py, compile_model, compile_loss), but not
-// the head.
+// compile True: each layer and the loss (training/_compile.py, compile_model, compile_loss), but
+// not the head.
 Framework torchtune_compiled() {
   Framework framework = torchtune_kernels();
   framework.layer_norm = framework.rms_norm = NormForm::compiled;

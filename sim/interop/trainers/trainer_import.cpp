@@ -446,10 +446,10 @@ class TrainerReader {
       tiled_.place->problem("tiled_mlp_num_shards is not there, nor the hidden size of the model");
   }
 
-  // TRL at f2cd5771, trainer/sft_trainer.py, _chunked_cross_entropy_loss: chunks of 256 tokens, each
-  // under a checkpoint. Where such chunks are not modelled, Liger's.
-  // axolotl's chunked_cross_entropy (monkeypatch/loss/chunked.py at 067b021c) takes all logits, in
-  // 16 bits, and casts those of a chunk within a compiled kernel, however many chunks there are.
+  // TRL at f2cd5771, trainer/sft_trainer.py, _chunked_cross_entropy_loss: chunks of 256 tokens,
+  // each under a checkpoint. Where such chunks are not modelled, Liger's. axolotl's
+  // chunked_cross_entropy (monkeypatch/loss/chunked.py at 067b021c) takes all logits, in 16 bits,
+  // and casts those of a chunk within a compiled kernel, however many chunks there are.
   void chunk_loss(Imported& into) const {
     if (loss_parts_) SettingProblems{root_}.size(loss_parts_, 1, 65'536);
     if (compiled_loss_.value_or(false)) into.framework.loss = LossForm::keeps_logits;

@@ -23,7 +23,8 @@ bool GradientSums::adds_gradients(const Frame& frame, const Bucket& bucket) cons
   if (sums_wide(frame)) return true;
   if (bucket.outside) return !is_first_microbatch(frame) || frame.piece > 0;
   if (sharing_.holds)
-    return frame.piece > 0 || !begins_sum(frame) || sharing_.gradient_dtype != layout_.activation_dtype;
+    return frame.piece > 0 || !begins_sum(frame) ||
+           sharing_.gradient_dtype != layout_.activation_dtype;
   if (runs_.adds_gradients && frame.piece > 0) return true;
   if (!runs_.adds_gradients || sharing_.zero >= 2) return false;
   return frame.label.microbatch > 0 || sharing_.converts;
@@ -111,9 +112,9 @@ void GradientSums::add_to_first_piece(const Frame& frame, const ApartGradient& a
                                      OpKind::elementwise, written, op.products),
                 builder_.name(op.op->name + ".add_gradient"), Action::add_weight_gradient);
   builder_.frees(apart.own, Role::input);
-  builder_.writes(first != held_gradients_.end() ? first->own
-                                                 : store_.buckets[apart.place.bucket].gradient,
-                  Role::weight_gradient);
+  builder_.writes(
+      first != held_gradients_.end() ? first->own : store_.buckets[apart.place.bucket].gradient,
+      Role::weight_gradient);
 }
 
 // Converted: what autograd holds is zeroed, added to, read, written in the other format and added

@@ -263,10 +263,11 @@ fsdp_config:
     CHECK(tiled.layout.mlp_tiles == tiles);
   }
   const auto loss_of = [&](const std::string& more) {
-    return import("base_model: some/llama\nsequence_len: 8192\nmicro_batch_size: 2\n"
-                  "gradient_accumulation_steps: 1\nbf16: auto\nfsdp: [full_shard, auto_wrap]\n" +
-                      more,
-                  known);
+    return import(
+        "base_model: some/llama\nsequence_len: 8192\nmicro_batch_size: 2\n"
+        "gradient_accumulation_steps: 1\nbf16: auto\nfsdp: [full_shard, auto_wrap]\n" +
+            more,
+        known);
   };
   CHECK(loss_of("chunked_cross_entropy: true\n").framework.loss == LossForm::keeps_logits);
   CHECK(loss_of("chunked_cross_entropy: false\n").framework.loss == LossForm::eager);

@@ -49,7 +49,8 @@ bool says(const Layout& layout, const Model& model, std::string_view key) {
 
 }  // namespace
 
-TEST_CASE("the loss of each micro-batch goes in chunks of its own tokens", "[plan][packing][loss]") {
+TEST_CASE("the loss of each micro-batch goes in chunks of its own tokens",
+          "[plan][packing][loss]") {
   Model model = test::transformer(1);
   model.execution.loss_chunks = GENERATE(LossChunks::at_once, LossChunks::behind);
   Layout layout = packed(2, GENERATE(1, 2));

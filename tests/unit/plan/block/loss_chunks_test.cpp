@@ -203,12 +203,14 @@ TEST_CASE("where the loss does not go in chunks it is refused by its key", "[pla
         "loss_chunks is 3, which does not divide the 128 tokens of a sequence that a GPU has "
         "(sequence_length / context_parallel); allowed: 1, 2, 4, 8, 16, 32, 64, 128");
   CHECK(problem(model, [](Layout& l) { l.tensor_parallel = 2; }).empty());
-  CHECK(problem(model, [](Layout& l) {
-          l.tensor_parallel = 4;
-          l.sequence_parallel = true;
-          l.loss_chunks = 64;
-        }) == "loss_chunks is 64, which does not divide the 32 tokens of a sequence that a GPU has "
-              "(sequence_length / context_parallel / tensor_parallel); allowed: 1, 2, 4, 8, 16, 32");
+  CHECK(problem(model,
+                [](Layout& l) {
+                  l.tensor_parallel = 4;
+                  l.sequence_parallel = true;
+                  l.loss_chunks = 64;
+                }) ==
+        "loss_chunks is 64, which does not divide the 32 tokens of a sequence that a GPU has "
+        "(sequence_length / context_parallel / tensor_parallel); allowed: 1, 2, 4, 8, 16, 32");
   CHECK(problem(test::layer_list(4, 100), [](Layout&) {
         }).find("does not end with a head and its loss") != std::string::npos);
   CHECK(
