@@ -488,7 +488,8 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
       most = std::max(most, stage.under(parts.model, layout));
       host = std::max(host, host_parameter_bytes(parts.model, layout, stage.counts));
     }
-    bounds[i] = {least, reserved + Bytes{most}, Bytes{host * candidate.gpus_per_node}};
+    const int ranks = std::min(candidate.gpus_per_node, layout.world_size());
+    bounds[i] = {least, reserved + Bytes{most}, Bytes{host * ranks}};
   }
 }
 
