@@ -488,7 +488,7 @@ void Bounds::coarse(std::uint32_t number, std::vector<Bound>& bounds) const {
       most = std::max(most, stage.under(parts.model, layout));
       host = std::max(host, host_parameter_bytes(parts.model, layout, stage.counts));
     }
-    const int ranks = std::min(candidate.gpus_per_node, layout.world_size());
+    const int ranks = std::min<int>(candidate.gpus_per_node, layout.world_size());
     bounds[i] = {least, reserved + Bytes{most}, Bytes{host * ranks}};
   }
 }
