@@ -53,8 +53,8 @@ class CollectiveRun {
 
 // REQUIRES: transport.rank() is a member. Throws std::invalid_argument for an algorithm that the
 // kind does not have (all-reduce: all; reduce-scatter and all-gather: ring; broadcast, reduce: tree
-// or ring; barrier: tree; all-to-all, ring shift: any word), for sizes that do not fit together, and for a
-// reduction of anything but fp32.
+// or ring; barrier: tree; all-to-all, ring shift: any word), for sizes that do not fit together,
+// and for a reduction of anything but fp32.
 std::unique_ptr<CollectiveRun> start_collective(Transport& transport, const CollectiveCall& call);
 
 }  // namespace real

@@ -118,7 +118,8 @@ void read_recipe_file(const ObjectReader& root, MegatronConfig& config) {
 class FlagLines {
  public:
   void operator()(const Spelling& name, const Flag& setting) {
-    if (name.has_flag() && setting && *setting == name.flag_means) text_ += fmt::format("  {}\n", name.flag);
+    if (name.has_flag() && setting && *setting == name.flag_means)
+      text_ += fmt::format("  {}\n", name.flag);
   }
   void operator()(const Spelling& name, const Whole& setting) { value(name, setting); }
   void operator()(const Spelling& name, const Real& setting) { value(name, setting); }
@@ -161,7 +162,8 @@ std::string megatron_flag_lines(MegatronConfig config, std::vector<Note>& notes)
   for_each_setting(config,
                    [&](const Spelling& name, const auto& setting) { lines(name, setting); });
   if (config.fp8_gate_inputs.value_or(false))
-    notes.push_back({"framework", "activation_func_fp8_input_store: Megatron-LM has no flag for it"});
+    notes.push_back(
+        {"framework", "activation_func_fp8_input_store: Megatron-LM has no flag for it"});
   return lines.text() +
          (fsdp ? "  --ckpt-format fsdp_dtensor\n  --no-gradient-accumulation-fusion\n" : "");
 }

@@ -400,9 +400,9 @@ void shard_saved(const Region& region, const ModelOp& op, const ModelOp* before,
     const std::int64_t repeated = exchanged_key_heads(region, shape) - shape.kv_heads;
     to.saved += Bytes{repeated * (shape.head_dim + shape.value_dim) * region.tokens *
                       region.element / region.tensor};
-    to.attention_saved = bytes_from(attention_kernel_saved_bytes(shape, flash, seen,
-                                                                 region.element) *
-                                    static_cast<double>(region.tokens) / region.tensor);
+    to.attention_saved =
+        bytes_from(attention_kernel_saved_bytes(shape, flash, seen, region.element) *
+                   static_cast<double>(region.tokens) / region.tensor);
   }
 }
 
