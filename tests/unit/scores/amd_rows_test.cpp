@@ -14,9 +14,9 @@ TEST_CASE("held-out steps on AMD's GPUs stay within their bounds", "[scores]") {
   CHECK(result.score.skipped == 0);
   CHECK(result.score.scored == 19);
   REQUIRE(result.score.median_abs_error);
-  CHECK(*result.score.median_abs_error < 0.027);
-  CHECK(*result.score.p90_abs_error < 0.061);
-  CHECK(*result.score.worst_abs_error < 0.095);
+  CHECK(*result.score.median_abs_error < 0.016);
+  CHECK(*result.score.p90_abs_error < 0.056);
+  CHECK(*result.score.worst_abs_error < 0.11);
   CHECK(result.score.fits_right == result.score.fits_told);
 }
 
