@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <cstdlib>
 
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/search/result.hpp"
@@ -18,7 +20,6 @@ namespace {
 using namespace sim;
 using namespace sim::test;
 
-constexpr std::uint64_t scenarios = 200;
 constexpr std::size_t most_layouts = 250;
 
 // One to all of the options, in their order.
@@ -142,10 +143,17 @@ SearchSpecification specification_of(std::uint64_t seed, std::string& text) {
   return asked;
 }
 
+// STEPCAST_SEARCHES=200: more scenarios for each law.
+std::uint64_t scenarios_of_a_law() {
+  const char* text = std::getenv("STEPCAST_SEARCHES");
+  return text == nullptr ? 120 : std::stoull(text);
+}
+
 // The seeds whose spaces hold some layouts, and not too many to look at all of them. `check` takes
 // what makes the specification.
 template <class Law>
 void for_random_searches(std::uint64_t law, Law check) {
+  const std::uint64_t scenarios = scenarios_of_a_law();
   std::uint64_t checked = 0;
   for (std::uint64_t i = 0; checked < scenarios; ++i) {
     REQUIRE(i < 100 * scenarios);
