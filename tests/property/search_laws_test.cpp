@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstdlib>
 
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/search/result.hpp"
