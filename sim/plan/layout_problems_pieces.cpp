@@ -24,9 +24,9 @@ class PieceChecker {
   // A piece's gradients of weights follow those of its input at once.
   void weight_gradients() {
     if (splits_backward(layout_.schedule) || layout_.delay_weight_gradients)
-      refuse(fmt::format("its weight gradients cannot be put off, as {} does",
-                         layout_.delay_weight_gradients ? "overlap.delay_weight_gradients"
-                                                        : word(layout_.schedule)));
+      refuse(fmt::format(
+          "its weight gradients cannot be put off, as {} does",
+          layout_.delay_weight_gradients ? "overlap.delay_wgrad" : word(layout_.schedule)));
   }
 
   void tokens() {
