@@ -5,6 +5,7 @@
 
 #include "real/engine/kernels/nf4.hpp"
 #include "tests/property/same_training.hpp"
+#include "tests/property/slope.hpp"
 #include "tests/property/support.hpp"
 
 namespace real::test {
@@ -134,21 +135,8 @@ TEST_CASE("the gradient of adapters is the slope of the loss", "[adapters]") {
   for (const bool llama : {true, false}) {
     const sim::Model model = equivalence_model({.llama = llama, .layers = 2});
     const auto samples = open_samples(text.path(), model, 12);
-    sim::Training training;
-    training.steps = 8;
-    training.epsilon = 1e4;
-    training.beta1 = 0;
-    const double h = 1e-3;
-    training.learning_rate = {.peak = 2 * training.epsilon,
-                              .decay = sim::RateDecay::linear,
-                              .minimum = h * training.epsilon,
-                              .decay_steps = 6};
-    training.weight_decay = training.clip = 0;
-    const TrainedModel got = train_on_host(model, adapted_layout(), training, *samples);
-    const double fall = got.losses[6] - got.losses[7];
-    CAPTURE(llama, got.losses, got.norms);
-    CHECK(got.losses[6] < got.losses[0] - 0.1);
-    CHECK(std::fabs(fall / (h * got.norms[6] * got.norms[6]) - 1) < 0.02);
+    CAPTURE(llama);
+    check_slope(train_on_host(model, adapted_layout(), slope_training(2), *samples));
   }
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "sim/scenario/sources.hpp"
 #include "sim/sweep/machine_parameters.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/chosen.hpp"
 #include "tests/property/pair_scenarios.hpp"
 #include "tests/support/source_dir.hpp"
 
@@ -25,11 +25,6 @@ using namespace sim;
 using namespace sim::test;
 
 using Overrides = std::vector<std::string>;
-
-std::uint64_t chosen(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // Nothing: a scenario with these overrides is refused.
 std::optional<Scenario> with(const std::string& yaml, const Overrides& set) {

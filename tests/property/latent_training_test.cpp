@@ -4,6 +4,7 @@
 #include "real/host/kernels/kernels_latent.hpp"
 #include "sim/base/random.hpp"
 #include "tests/property/same_training.hpp"
+#include "tests/property/slope.hpp"
 #include "tests/property/support.hpp"
 
 namespace real::test {
@@ -82,22 +83,9 @@ TEST_CASE("the gradient of latent attention is the slope of the loss", "[latent]
   for (const int query_rank : {0, 10}) {
     const sim::Model model = latent_model({.query_rank = query_rank});
     const auto samples = open_samples(text.path(), model, 12);
-    sim::Training training;
-    training.steps = 8;
-    training.epsilon = 1e4;
-    training.beta1 = 0;
-    const double h = 1e-3;
     // Steps of size 1 first, so that attention is no mean any more.
-    training.learning_rate = {.peak = training.epsilon,
-                              .decay = sim::RateDecay::linear,
-                              .minimum = h * training.epsilon,
-                              .decay_steps = 6};
-    training.weight_decay = training.clip = 0;
-    const TrainedModel got = train_on_host(model, latent_layout(), training, *samples);
-    const double fall = got.losses[6] - got.losses[7];
-    CAPTURE(query_rank, got.losses, got.norms);
-    CHECK(got.losses[6] < got.losses[0] - 0.1);
-    CHECK(std::fabs(fall / (h * got.norms[6] * got.norms[6]) - 1) < 0.02);
+    CAPTURE(query_rank);
+    check_slope(train_on_host(model, latent_layout(), slope_training(1), *samples));
   }
 }
 

@@ -2,11 +2,10 @@
 // schedule, are refused by the loading of the scenario, or planned, checked and simulated.
 //   STEPCAST_PAIRS=20000 build/release/tests/property/test_pairs   more of them, by hand
 //   STEPCAST_PAIRS_SEED=7                                           others
-#include <cstdlib>
-
 #include "sim/base/input_error.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/chosen.hpp"
 #include "tests/property/pair_scenarios.hpp"
 #include "tests/support/check_plan.hpp"
 
@@ -14,11 +13,6 @@ namespace {
 
 using namespace sim;
 using namespace sim::test;
-
-std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 // Empty, or what went wrong.
 std::string failure_of(const Scenario& scenario) {
@@ -34,8 +28,8 @@ std::string failure_of(const Scenario& scenario) {
 }
 
 TEST_CASE("scenarios in which values meet are refused by their check, or simulated", "[pairs]") {
-  const std::uint64_t count = number("STEPCAST_PAIRS", 400);
-  PairScenarios scenarios{number("STEPCAST_PAIRS_SEED", 1), all_pairs()};
+  const std::uint64_t count = chosen("STEPCAST_PAIRS", 400);
+  PairScenarios scenarios{chosen("STEPCAST_PAIRS_SEED", 1), all_pairs()};
   for (std::uint64_t i = 0; i < count; ++i) {
     PairScenario pair = scenarios.next();
     const std::string failure = failure_of(pair.scenario);
@@ -55,8 +49,8 @@ TEST_CASE("values meet a vision encoder that runs", "[pairs]") {
     if (model.name == "vision") options.models = {model.yaml};
   REQUIRE(options.models.size() == 1);
   options.fixed["layout.images"] = "2";
-  PairScenarios scenarios{number("STEPCAST_PAIRS_SEED", 1), options};
-  for (std::uint64_t i = 0; i < number("STEPCAST_PAIRS", 400) / 8; ++i) {
+  PairScenarios scenarios{chosen("STEPCAST_PAIRS_SEED", 1), options};
+  for (std::uint64_t i = 0; i < chosen("STEPCAST_PAIRS", 400) / 8; ++i) {
     const PairScenario pair = scenarios.next();
     INFO(pair.yaml);
     CHECK(failure_of(pair.scenario).empty());

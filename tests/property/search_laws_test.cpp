@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "sim/plan/sharding/eight_bit.hpp"
 #include "sim/search/result.hpp"
 #include "tests/catch.hpp"
+#include "tests/property/chosen.hpp"
 #include "tests/property/random_scenario.hpp"
 #include "tests/property/search_checks.hpp"
 #include "tests/support/source_dir.hpp"
@@ -142,17 +142,11 @@ SearchSpecification specification_of(std::uint64_t seed, std::string& text) {
   return asked;
 }
 
-// STEPCAST_SEARCHES=200: more scenarios for each law.
-std::uint64_t scenarios_of_a_law() {
-  const char* text = std::getenv("STEPCAST_SEARCHES");
-  return text == nullptr ? 120 : std::stoull(text);
-}
-
 // The seeds whose spaces hold some layouts, and not too many to look at all of them. `check` takes
 // what makes the specification.
 template <class Law>
 void for_random_searches(std::uint64_t law, Law check) {
-  const std::uint64_t scenarios = scenarios_of_a_law();
+  const std::uint64_t scenarios = chosen("STEPCAST_SEARCHES", 120);  // of a law
   std::uint64_t checked = 0;
   for (std::uint64_t i = 0; checked < scenarios; ++i) {
     REQUIRE(i < 100 * scenarios);
