@@ -24,7 +24,7 @@ class OpShapes {
   // REQUIRES: tensor ranks share key/value heads.
   kernels::SharedHeads shared_heads() const;
   kernels::AttentionShape attention(const BoundOp& op) const;
-  // Of latent attention.
+  // REQUIRES: latent attention.
   kernels::LatentHeads latent_heads() const;
   kernels::SplitRows latent_rows() const;            // compressed keys and values, and rotary keys
   bool makes_rotary_keys(const BoundOp& op) const;   // the narrow product
@@ -47,7 +47,7 @@ class OpShapes {
   std::int64_t rows(const BoundOp& op) const;
   // The place in the global batch where the samples of the operator's micro-batch begin.
   std::int64_t first_sequence(const BoundOp& op) const;
-  // Of an attention, among all heads.
+  // The first head of an attention's share, among all heads.
   std::int64_t first_head(const BoundOp& op, const FeatureShare& share) const;
   // Bytes.
   std::int64_t workspace_of(const BoundOp& op, const kernels::Table& kernels,

@@ -46,7 +46,7 @@ inline FeatureShare feature_share(const BoundProgram& program, const sim::ModelO
   return {layout.expert_tensor(), program.groups[role].position};
 }
 
-// What an operator computes. The model leaves that of latent attention open, since kernels of one
+// The function of an operator. The model leaves that of latent attention open, since kernels of one
 // width do not compute it; the engine's take two.
 inline sim::Function function_of(const sim::Model& model, const sim::ModelOp& op) {
   const bool latent = op.kind == sim::ModelOpKind::attention && model.has_latent_attention();

@@ -1,4 +1,4 @@
-// What each backend executes: one table, from which refusals and the page
+// The features that each backend executes: one table, from which refusals and the page
 // docs/run-on-real-hardware.md are made.
 #pragma once
 

@@ -34,7 +34,7 @@ Launch KernelLaunches::dequantize(const BoundOp& op) {
   return as_launch(kernels_.copy, at(to), at(op, Role::weight), to.bytes);
 }
 
-// What comes of the first factor is kept for the gradient of the second.
+// The product of the first factor is kept for the gradient of the second.
 Launch KernelLaunches::adapter_input(const BoundOp& op) {
   Launch made = adapter_product(op, GemmPass::forward, Role::input, Role::output);
   const Operand& narrow = op.operand(Role::output);

@@ -279,7 +279,7 @@ Launch KernelLaunches::shared_heads(const BoundOp& op) {
                    shapes_.shared_heads(), at(op, Role::input), at(op, Role::output));
 }
 
-// What an attention keeps in `saved`: its log-sum-exps or probabilities. Where key/value heads are
+// An attention keeps in `saved` its log-sum-exps or probabilities. Where key/value heads are
 // shared, its own queries, keys and values stand before them: the gathered ones are not kept.
 KernelLaunches::KeptAttention KernelLaunches::kept_attention(
     const BoundOp& op, const kernels::AttentionShape& shape) const {

@@ -73,7 +73,7 @@ class Slices {
       }
   }
 
-  // Of a rank, in a sequence of the micro-batch.
+  // The chunks of a rank, in a sequence of the micro-batch.
   std::vector<Chunk> chunks(std::int64_t batch, std::int64_t rank) const {
     const std::int64_t held = shape_.heads.sequence;
     const kernels::ContextShare share{shape_.heads.context.ranks, rank};
@@ -114,7 +114,7 @@ class Slices {
               std::min(block_size, chunk.tokens - first));
   }
 
-  // Of a query block in the log-sum-exps, [sequence, head, token].
+  // The place of a query block in the log-sum-exps, [sequence, head, token].
   std::int64_t sums_at(const ContextHead& head, std::int64_t row) const {
     return head.index * shape_.heads.sequence + row - head.batch * shape_.heads.sequence;
   }

@@ -33,7 +33,7 @@ Parts<T> parts(std::span<T> parameters, std::int64_t features, sim::Function fun
   return {parameters.first(n), parameters.subspan(n)};
 }
 
-// Of frozen parameters there are none.
+// Frozen parameters have none.
 Parts<float> gradient_parts(std::span<float> gradients, std::int64_t features,
                             sim::Function function) {
   return gradients.empty() ? Parts<float>{} : parts(gradients, features, function);

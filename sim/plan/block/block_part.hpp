@@ -39,7 +39,7 @@ class BlockPart : protected StagePart {
 
   // The frame of a piece of the micro-batch (pieces.cpp).
   Frame piece_of(const Frame& frame, const Replay& replay, int piece) const;
-  // What a piece keeps between the passes (PieceOrder::behind), behind what the block keeps.
+  // Tensors of a piece between the passes (PieceOrder::behind), behind what the block keeps.
   static Saved* kept_of_piece(const Frame& frame, int piece) {
     return frame.saved + frame.shape->ops.size() * static_cast<std::size_t>(1 + piece);
   }

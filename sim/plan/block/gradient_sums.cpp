@@ -139,7 +139,7 @@ void GradientSums::add_to_sum(const Frame& frame, const ApartGradient& apart) {
   builder_.writes(store_.buckets[apart.place.bucket].gradient, Role::weight_gradient);
 }
 
-// What the sum takes beyond the gradients of the bucket, in whose place it stands.
+// The memory that the sum takes beyond the gradients of the bucket, in whose place it stands.
 void GradientSums::hold_wide_sum(const Frame& frame, const Place& place) {
   if (frame.piece == 0) {
     const int more = bytes_of(layout_.reduce_dtype) - bytes_of(layout_.gradient_dtype);

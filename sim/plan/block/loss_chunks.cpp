@@ -19,7 +19,7 @@ class ChunkGradients : BlockPart {
     const int element = bytes_of(layout_.activation_dtype);
     in_fp32_ = runs_.loss_chunks == LossChunks::at_once_fp32 && element < 4;
     copies_ = replay.order == PieceOrder::at_once;
-    // Of all tokens, before they are summed over tensor ranks (torchtitan: "Partial(sum)").
+    // All tokens, before they are summed over tensor ranks (torchtitan: "Partial(sum)").
     fp32_ = Bytes{frame.shape->ops[op_].whole_input.count() / element * bytes_of(DType::fp32)};
   }
 

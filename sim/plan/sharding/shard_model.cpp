@@ -157,7 +157,7 @@ std::vector<MicroBatchLoad> shard_kinds(const Region& region,
   return kinds;
 }
 
-// Of sequences of the data, pieces have a token more than there are at most.
+// Where sequences are of the data, pieces have a token more than there are at most.
 MicroBatchLoad piece_of(const MicroBatchLoad& load, int pieces, int context) {
   const std::int64_t tokens = round_up(divide_up(load.tokens, pieces), std::int64_t{context});
   return {tokens, static_cast<double>(tokens)};

@@ -1,4 +1,4 @@
-// What backends run and refuse is what the table says (real/engine/support.hpp), and what the page
+// Backends run and refuse what the table says (real/engine/support.hpp), and what the page
 // docs/run-on-real-hardware.md shows.
 //   STEPCAST_WRITE_PAGES=1 build/release/tests/unit/real_jobs/test_real_jobs "[support]"   writes
 //   it

@@ -58,7 +58,7 @@ TEST_CASE("torchtitan's loss in chunks and tiled MLPs are named for long sequenc
   const std::string long_sequences =
       "sequence_length: 131072, global_batch: 8, micro_batch: 1, zero_stage: 3, recompute: full";
   CHECK(mentions(hints("name: torchtitan", long_sequences), "layout.loss_chunks: 8"));
-  // Of 131,072 tokens and 2,048 features.
+  // 131,072 tokens of 2,048 features.
   CHECK(mentions(hints("name: deepspeed, loss: chunked", long_sequences), "layout.mlp_tiles: 64"));
   CHECK_FALSE(mentions(hints("name: torchtitan", long_sequences), "layout.mlp_tiles"));
 }

@@ -63,7 +63,7 @@ TEST_CASE("a replica that has the embedding as a whole keeps its states alone", 
     model.execution.deals_parameters = deals;
     return kept_states(test::checked_plan(model, muon(data, stage)).programs[0]);
   };
-  // Of 12 bytes for each number of it, its owner has those that the other three have no share of,
+  // Its owner has, of 12 bytes for each number of it, those that the other three have no share of,
   // less what they have instead.
   const std::int64_t table = 12 * model.vocabulary * model.hidden;
   const std::int64_t more = states(true, 4, 1) - states(false, 4, 1);
