@@ -9,6 +9,7 @@
 #include "real/engine/kernels/adapters.hpp"
 #include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
 
@@ -48,6 +49,7 @@ class Binder {
     bind_groups();
     if (plan_.layout.trains_adapters()) place_frozen();
     bind_buckets(bound_, arena_);
+    survey();
     bound_.signals.assign(program_.size(), false);
     bound_.ops.reserve(program_.size());
     for (std::uint32_t i = 0; i < program_.size(); ++i) {
@@ -71,6 +73,51 @@ class Binder {
     }
   }
 
+  // Products of a linear in one pass of a micro-batch.
+  struct LinearPass {
+    int products = 0;
+    std::int64_t features = 0;  // of those that were bound
+  };
+  using PassKey = std::tuple<std::uint32_t, std::int32_t, sim::Pass, Action>;
+
+  static bool is_product(Action action, const sim::ModelOp& op) {
+    return op.kind == sim::ModelOpKind::linear &&
+           (action == Action::forward || action == Action::input_gradient ||
+            action == Action::weight_gradient);
+  }
+
+  // The model operator of an operator; null: it works on no site.
+  const sim::ModelOp* model_op_of(std::size_t i) const {
+    if (!subject_is_site(program_.action[i]) || program_.subject[i] == Program::no_subject)
+      return nullptr;
+    return &model_op(*bound_.model, program_.sites[program_.subject[i]]);
+  }
+
+  PassKey pass_of(std::size_t i) const {
+    return {program_.subject[i], program_.label[i].microbatch, program_.pass[i],
+            program_.action[i]};
+  }
+
+  // What later operators say of earlier ones.
+  void survey() {
+    for (std::uint32_t i = 0; i < program_.size(); ++i) {
+      is_zeroed_ = is_zeroed_ || program_.action[i] == Action::zero_gradients;
+      if (program_.action[i] == Action::add_weight_gradient)
+        for (const BufferUse& use : program_.buffer_uses(OpId{i}))
+          if (use.role == Role::input) added_later_.insert(use.buffer.value);
+      const sim::ModelOp* op = model_op_of(i);
+      if (op != nullptr && is_product(program_.action[i], *op))
+        ++linear_passes_[pass_of(i)].products;
+    }
+  }
+
+  void bind_product(std::size_t i, BoundOp& to) {
+    LinearPass& pass = linear_passes_.at(pass_of(i));
+    to.products = pass.products;
+    to.first_feature = pass.features;
+    pass.features += features_of(to);
+  }
+
   void bind_op(OpId op) {
     const std::size_t i = op.value;
     BoundOp& to = bound_.ops.emplace_back();
@@ -85,11 +132,9 @@ class Binder {
     if (to.kind == sim::OpKind::collective) to.collective = &program_.collectives[work];
     if (to.kind == sim::OpKind::send || to.kind == sim::OpKind::recv)
       to.transfer = &program_.transfers[work];
-    const sim::Site* site = nullptr;
-    if (subject_is_site(to.action) && to.subject != Program::no_subject) {
-      site = &program_.sites[to.subject];
-      to.model_op = &model_op(*bound_.model, *site);
-    }
+    to.model_op = model_op_of(i);
+    const sim::Site* site = to.model_op != nullptr ? &program_.sites[to.subject] : nullptr;
+    if (to.model_op != nullptr && is_product(to.action, *to.model_op)) bind_product(i, to);
     const bool of_context =
         to.action >= Action::shift_keys && to.action <= Action::order_behind_exchange;
     if (of_context || to.action == Action::adapt)
@@ -142,7 +187,10 @@ class Binder {
       }
       if (use.role == Role::weight_gradient) {
         SIM_CHECK(site != nullptr, op.value);
-        operand = part_of(*site, operand, sim::bytes_of(plan_.layout.gradient_dtype));
+        const bool apart = added_later_.contains(use.buffer.value);
+        to.gradient_dtype = apart ? sim::written_gradient_dtype(*bound_.model, plan_.layout)
+                                  : plan_.layout.gradient_dtype;
+        if (!apart) operand = part_of(*site, operand, sim::bytes_of(to.gradient_dtype));
         to.accumulate = was_written(use.buffer, *site, to);
       }
       Operand& slot = to.operands[static_cast<std::size_t>(use.role)];
@@ -167,16 +215,18 @@ class Binder {
     return part;
   }
 
-  // Whether these gradients hold something that counts: persistent ones are zeroed at the start of
-  // the step, others by whoever writes them first. A tied head and its table have one place.
-  // The two factors of an adapter are written one by one.
+  // Whether these gradients hold something that counts: persistent ones may be zeroed at the start
+  // of the step, others are begun by whoever writes them first. A tied head and its table have one
+  // place. The two factors of an adapter are written one by one, and so are the matrices of
+  // products.
   bool was_written(sim::BufferId buffer, const sim::Site& site, const BoundOp& op) {
-    if (program_.buffers[buffer.value].persistent) return true;
+    if (program_.buffers[buffer.value].persistent && is_zeroed_) return true;
     const GradientPart part = gradient_part(op.action);
     if (op.model_op->biases == 0) SIM_CHECK(part != GradientPart::bias, site.first);
     const bool second =
         part == GradientPart::bias || (op.action == Action::adapt && op.turn == adapter_up_weight);
-    return !written_.insert({buffer.value, second ? -1 - site.first : site.first}).second;
+    const std::int64_t first = site.first + op.first_feature * op.model_op->in_features;
+    return !written_.insert({buffer.value, second ? -1 - first : first}).second;
   }
 
   void end_life(sim::BufferId buffer) {
@@ -189,7 +239,10 @@ class Binder {
   sim::ArenaLayout arena_;
   BoundProgram bound_;
   std::set<std::pair<std::uint32_t, std::int64_t>> written_;  // gradients of lives under way
-  std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass, Action>, int> turns_;
+  std::map<PassKey, int> turns_;
+  std::map<PassKey, LinearPass> linear_passes_;
+  bool is_zeroed_ = false;               // gradients, at the start of the step
+  std::set<std::uint32_t> added_later_;  // gradients that are added to those of a bucket
   std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass>, Operand> kept_by_linear_;
 };
 
@@ -207,6 +260,12 @@ const sim::Block& block_of(const sim::Model& model, const sim::Site& site) {
 
 const sim::ModelOp& model_op(const sim::Model& model, const sim::Site& site) {
   return block_of(model, site).ops.at(static_cast<std::size_t>(site.op));
+}
+
+std::int64_t features_of(const BoundOp& product) {  // m, n, k: Kernel in sim/program/op_work.hpp
+  const sim::Kernel& kernel = *product.kernel;
+  if (product.action == Action::forward) return kernel.n;
+  return product.action == Action::input_gradient ? kernel.k : kernel.m;
 }
 
 std::int64_t frozen_elements(const sim::ModelOp& op) {

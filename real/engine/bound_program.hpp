@@ -30,11 +30,16 @@ struct BoundOp {
   // `bias_gradient` write all of their part; the backward pass of a table must zero the operand
   // first when this is false, as it touches only the rows that it saw.
   bool accumulate = true;
+  sim::DType gradient_dtype = sim::DType::fp32;  // of `weight_gradient`
   std::int32_t microbatch = -1;
   // Operators of the site with this action that stand before it in the pass of its micro-batch. Of
   // attention over context ranks it tells whose slice, or which part of [q|k|v], the operator works
   // on; of an adapter which kernel it is.
   int turn = 0;
+  // Linears that are several products: the first output feature of this one, and how many there
+  // are.
+  std::int64_t first_feature = 0;
+  int products = 1;
   std::uint32_t subject = sim::Program::no_subject;  // site or parameter bucket
   const sim::ModelOp* model_op = nullptr;
   const sim::Kernel* kernel = nullptr;
@@ -104,6 +109,9 @@ struct BoundProgram {
   // Operators that one of another stream waits for: what needs an event.
   std::vector<bool> signals;
 };
+
+// features_of() is how many output features a product of a linear has.
+std::int64_t features_of(const BoundOp& product);
 
 // The parameters of an operator that adapters leave as they are. REQUIRES: one tensor rank.
 std::int64_t frozen_elements(const sim::ModelOp& op);

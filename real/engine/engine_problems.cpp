@@ -12,6 +12,7 @@
 #include "sim/model/expert_bias.hpp"
 #include "sim/model/key_heads.hpp"
 #include "sim/plan/sharding/kept_set.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 #include "sim/schedule/schedule_rules.hpp"
 
 namespace real {
@@ -139,18 +140,21 @@ bool computes_loss(const sim::Model& model) {
 }
 
 bool runs_otherwise(const sim::Model& model, const sim::Layout& layout) {
-  for (const sim::ModelOp& op : model.output.ops)
-    if (op.function == Function::cross_entropy && op.in_place) return true;
-  for (const sim::Block& layer : model.layers)
-    for (const sim::ModelOp& op : layer.ops)
-      if (op.products > 1) return true;
   const sim::Execution& runs = model.execution;
-  return runs.gathers_logits || runs.adds_gradients || runs.keeps_gathered_inputs ||
-         runs.all_reduces_gradients || runs.holds_units || runs.sends_whole ||
-         runs.recomputes_head || runs.separate_products || runs.keeps_gate_inputs_in_fp8 ||
-         runs.ddp_buckets || runs.repeats_key_heads ||
-         ((runs.copies_attention || runs.copies_flash_output) && layout.micro_batch > 1) ||
-         runs.gradient_buckets != sim::GradientBuckets::flat || runs.held_logits > 0;
+  const bool exchanges_heads =
+      layout.context_parallel > 1 && layout.context_exchange == sim::ContextExchange::all_to_all;
+  return runs.gathers_logits || sim::holds_units(model, layout) ||
+         (runs.sends_whole && layout.pipeline_parallel > 1) ||
+         (runs.recomputes_head && layout.recompute == sim::Recompute::full) ||
+         (runs.repeats_key_heads && exchanges_heads) || runs.keeps_gate_inputs_in_fp8 ||
+         runs.held_logits > 1 || runs.chunks_logits;
+}
+
+// Collectives that average what the plan has scaled before.
+bool averages_scaled(const sim::Execution& runs, const sim::Layout& layout) {
+  return runs.scales_gradients &&
+         (layout.compression != sim::GradientCompression::none || layout.trains_apart() ||
+          layout.has_servers() || !layout.replica_batches.empty());
 }
 
 // Problems of optimizers and their states, and of recomputation.
@@ -219,8 +223,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   refuse(runs_otherwise(model, layout), Feature::framework_forms);
   // separate_update is of time alone: the same values come of Adam's kernel, which clips gradients
   // and writes new weights.
-  refuse(model.execution.scales_gradients || model.execution.checks_gradients,
-         Feature::gradient_passes);
+  refuse(averages_scaled(model.execution, layout), Feature::gradient_passes);
   refuse(layout.cuts_products(), Feature::tensor_products);
   refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
   check_adapters(layout, model, problems);
@@ -238,7 +241,6 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   refuse(
       layout.recompute == sim::Recompute::operators && !sim::keeps_tensors(model.execution, layout),
       Feature::kept_parts);
-  refuse(model.execution.copies_tokens || model.execution.copies_weights, Feature::copies);
   if (problems.empty()) check_actions(plan, problems);
   return problems;
 }

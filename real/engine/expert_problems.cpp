@@ -68,6 +68,8 @@ std::vector<std::string> expert_problems(const sim::Layout& layout, const sim::M
   if (model.shape->experts.latent > 0)
     problems.push_back(refusal(Feature::expert_latent, model.name));
   if (model.shape->mlp_bias) problems.push_back(refusal(Feature::expert_biases, model.name));
+  if (model.execution.experts != sim::ExpertForm::megatron)
+    problems.push_back(refusal(Feature::expert_forms));
   return problems;
 }
 

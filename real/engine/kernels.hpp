@@ -377,12 +377,17 @@ struct LossFinish {
 void loss_finish(const LossShape& shape, std::int64_t tokens, const LossFinish& operands,
                  StreamHandle stream);
 // logit_gradient = scale * (saved / exponential_sum - one at the target), in the dtype of the
-// logits; exponential_sum null: saved are probabilities already.
+// logits; exponential_sum null: saved are probabilities already. Without `saved` they come again of
+// the logits, less their maximum; where the maximum is null, the slice is the whole vocabulary and
+// it follows from the target's logit. The gradient may lie where the logits do.
 struct LossGradient {
   const float* saved = nullptr;
   const float* exponential_sum = nullptr;
   void* logit_gradient = nullptr;
   float scale = 1;
+  const void* logits = nullptr;
+  const float* maximum = nullptr;
+  const float* target_logit = nullptr;
 };
 void loss_gradient(const LossShape& shape, const TokenIds& targets, const LossGradient& operands,
                    StreamHandle stream);
@@ -489,6 +494,9 @@ namespace real {
 constexpr bool is_norm(sim::Function function) {
   return function == sim::Function::layer_norm || function == sim::Function::layer_norm_no_bias ||
          function == sim::Function::rms_norm;
+}
+constexpr bool is_activation(sim::Function function) {
+  return function >= sim::Function::gelu && function <= sim::Function::geglu;
 }
 
 }  // namespace real

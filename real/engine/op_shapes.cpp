@@ -170,13 +170,24 @@ kernels::WeighedShape OpShapes::weighed(const BoundOp& op) const {
           .width = op.model_op->out_features / feature_share(program_, *op.model_op).ranks};
 }
 
+std::int64_t OpShapes::inputs_of_linear(const BoundOp& op) const {
+  const bool row = op.model_op->split == sim::TensorSplit::row;
+  return op.model_op->in_features / (row ? tensor_ : 1);
+}
+
+std::int64_t OpShapes::matrix_elements(const BoundOp& op, std::int64_t all) const {
+  if (op.model_op->kind != sim::ModelOpKind::linear || op.model_op->biases == 0) return all;
+  const std::int64_t in = inputs_of_linear(op);
+  return all / (in + 1) * in;
+}
+
 kernels::ColumnSum OpShapes::bias_sum(const BoundOp& op) const {
   // The site's gradient is a matrix [out, in] and the bias [out]: (in + 1) out elements.
-  const bool row = op.model_op->split == sim::TensorSplit::row;
-  const std::int64_t in = op.model_op->in_features / (row ? tensor_ : 1);
-  const std::int64_t out = rows_of(op.operand(Role::weight_gradient).bytes, in + 1, gradients());
+  const std::int64_t in = inputs_of_linear(op);
+  const std::int64_t out =
+      rows_of(op.operand(Role::weight_gradient).bytes, in + 1, op.gradient_dtype);
   return {.dtype = activations(),
-          .gradient_dtype = gradients(),
+          .gradient_dtype = op.gradient_dtype,
           .rows = rows_of(op.operand(Role::gradient).bytes, out, activations()),
           .width = out,
           .accumulate = op.accumulate};
@@ -222,10 +233,11 @@ kernels::LossShape OpShapes::loss(const BoundOp& op) const {
 GemmShape OpShapes::gemm(const BoundOp& op) const {
   const sim::Kernel& kernel = *op.kernel;
   GemmShape shape{.dtype = activations(), .output = activations()};
-  switch (op.action) {  // m, n, k: Kernel in sim/program/op_work.hpp
+  shape.out = features_of(op);
+  switch (op.action) {
     case Action::forward:
       shape.pass = GemmPass::forward;
-      shape.tokens = kernel.m, shape.in = kernel.k, shape.out = kernel.n;
+      shape.tokens = kernel.m, shape.in = kernel.k;
       // The outputs of a row-split product are summed over the tensor group: one rank adds the
       // bias.
       shape.bias = op.model_op->biases > 0 &&
@@ -233,14 +245,20 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
       break;
     case Action::input_gradient:
       shape.pass = GemmPass::input_gradient;
-      shape.tokens = kernel.m, shape.in = kernel.n, shape.out = kernel.k;
+      shape.tokens = kernel.m, shape.in = kernel.n;
+      // Each of several products has a gradient of its own, or they have one together.
+      shape.accumulate = op.first_feature > 0 && op.model_op->products == 1;
       break;
     default:
       shape.pass = GemmPass::weight_gradient;
-      shape.tokens = kernel.k, shape.in = kernel.n, shape.out = kernel.m;
-      shape.output = gradients();
+      shape.tokens = kernel.k, shape.in = kernel.n;
+      shape.output = op.gradient_dtype;
       shape.accumulate = op.accumulate;
       shape.scale = gradient_scale(program_, *op.model_op);
+  }
+  if (op.products > 1) {
+    const Operand& rows = op.operand(op.action == Action::forward ? Role::output : Role::gradient);
+    shape.stride = rows.bytes / (shape.tokens * kernel.batch * sim::bytes_of(activations()));
   }
   return shape;
 }

@@ -35,6 +35,8 @@ class OpShapes {
   kernels::SortShape sorted(const BoundOp& op) const;
   kernels::WeighedShape weighed(const BoundOp& op) const;
   kernels::ColumnSum bias_sum(const BoundOp& op) const;
+  // Of all elements of a site's parameters: those without the bias of a linear.
+  std::int64_t matrix_elements(const BoundOp& op, std::int64_t all) const;
   kernels::TableShape table(const BoundOp& op, const Operand& parameters,
                             sim::DType parameter_dtype) const;
   kernels::Positions positions(const BoundOp& op, std::int64_t bytes) const;
@@ -59,7 +61,8 @@ class OpShapes {
 
  private:
   bool next_is_narrower(const sim::Site& site, int offset) const;
-  std::int64_t split(const BoundOp& op) const;  // of its features: tensor ranks or 1
+  std::int64_t inputs_of_linear(const BoundOp& op) const;  // that this rank has
+  std::int64_t split(const BoundOp& op) const;             // of its features: tensor ranks or 1
 
   const BoundProgram& program_;
   const sim::Model& model_;

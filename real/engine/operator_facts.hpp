@@ -25,8 +25,12 @@ constexpr Reduction reduction_of(sim::Combination combination) {
   }
   return Reduction::sum;
 }
-inline Reduction reduction_of(sim::Action action) {
-  return reduction_of(sim::action_row(action).combination);
+// Gradients that were scaled before their collectives are added.
+inline Reduction reduction_of(const BoundProgram& program, const BoundOp& op) {
+  const Reduction usual = reduction_of(sim::action_row(op.action).combination);
+  const bool scaled = program.model->execution.scales_gradients &&
+                      program.plan->layout.zero_stage < 2 && usual == Reduction::average;
+  return scaled ? Reduction::sum : usual;
 }
 
 // Roles that operators write.
@@ -122,6 +126,15 @@ inline std::int64_t written_elements(const BoundProgram& program, const BoundOp&
     const bool unfused = op.kind == sim::OpKind::attention && !sim::is_flash(kernel.attention);
     if (op.kind != sim::OpKind::attention) return 0;
     if (unfused) return kernel.batch * kernel.heads * kernel.m * kernel.n;
+  }
+  if (role == sim::Role::saved && op.action == sim::Action::forward) {
+    // Eager kernels keep more than their input, which is all that the engine reads again.
+    const sim::Function function = op.model_op->function;
+    const Operand& input = op.operand(sim::Role::input);
+    if (function == sim::Function::rotary) return 0;
+    if (input.exists() && (is_norm(function) || is_activation(function)))
+      elements =
+          std::min(elements, input.bytes / sim::bytes_of(program.plan->layout.activation_dtype));
   }
   if (role == sim::Role::saved && op.action == sim::Action::choose)
     return op.operand(sim::Role::choice_weights).bytes / sim::bytes_of(sim::DType::fp32) /

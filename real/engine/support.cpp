@@ -167,6 +167,9 @@ constexpr std::array rows{
          "{}: the engine does not execute experts of a narrower state (experts.latent)"),
     none(expert_biases, "Biases of experts", "model: biases",
          "{}: the engine does not execute biases of experts"),
+    none(expert_forms, "Mixtures as torchtitan and NeMo Automodel run them", "framework.experts",
+         "framework.experts: the engine multiplies choices by their weights behind the activation, "
+         "as Megatron-LM does; allowed: megatron"),
     SupportRow{formats, "bf16", "compute_dtype, activation_dtype, gradient_dtype, reduce_dtype",
                refused("layout.{}: the host backend computes in fp32, not {}"), runs(on_cuda)},
     SupportRow{mixed_formats, "Products in another format than activations",
@@ -276,18 +279,23 @@ constexpr std::array rows{
                runs("property/servers_test.cpp"),
                refused("layout.servers: the CUDA backend has no parameter servers; the host "
                        "backend has")},
-    none(framework_forms, "Logits, gradients and messages of other frameworks than Megatron-LM",
-         "framework: sim/framework/FRAMEWORKS.md",
-         "framework: the engine runs logits, gradients and messages as Megatron-LM does; "
-         "sim/framework/FRAMEWORKS.md has the keys"),
-    none(gradient_passes, "Passes over gradients beside their collectives",
-         "framework.gradient_prescale, framework.check_for_nan_in_grad",
-         "framework: the engine averages gradients in their collectives, and does not check them; "
-         "allowed: gradient_prescale and check_for_nan_in_grad: false"),
-    none(copies, "Copies of gathered tokens and weights",
-         "framework.token_collectives, framework.weight_gathers",
-         "framework: the engine does not copy what it has gathered (token_collectives and "
-         "weight_gathers: fused)"),
+    SupportRow{framework_kernels,
+               "Kernels of other frameworks: separate GEMMs, gradients scaled, added or checked by "
+               "kernels, losses that keep logits, copies of tokens and weights",
+               "framework.name, framework.loss, framework.gradient_accumulation_fusion, "
+               "framework.gradient_prescale, framework.check_for_nan_in_grad, "
+               "framework.token_collectives, framework.weight_gathers",
+               runs("property/framework_training_test.cpp"), runs(on_cuda)},
+    none(framework_forms, "Logits and messages of Scaling, losses in chunks of a kernel",
+         "framework.parallel_output, framework.sends_whole, framework.recomputes_head, "
+         "framework.held_logits, framework.loss",
+         "framework: the engine does not gather or hold logits, send whole tensors between "
+         "stages, recompute the head, or take the loss in chunks; allowed: parallel_output true, "
+         "sends_whole and recomputes_head false, held_logits up to 1, loss other than chunked"),
+    none(gradient_passes, "Scaled gradients that are exchanged otherwise than by collectives",
+         "framework.gradient_prescale",
+         "framework.gradient_prescale: the engine scales gradients before collectives alone; "
+         "allowed: false with compressed gradients, local steps, servers and unequal replicas"),
     SupportRow{host_operators, "Operators of the host", "offload.optimizer",
                runs("property/offloaded_training_test.cpp"),
                refused("{}: the CUDA backend has no operator of kind {}")},

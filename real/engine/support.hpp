@@ -64,6 +64,7 @@ enum class Feature : std::uint8_t {
   expert_dispatcher,
   expert_latent,
   expert_biases,
+  expert_forms,
   formats,
   mixed_formats,
   half_precision,
@@ -93,9 +94,9 @@ enum class Feature : std::uint8_t {
   local_steps,
   outer_wire,
   servers,
+  framework_kernels,
   framework_forms,
   gradient_passes,
-  copies,
   host_operators,
   collectives,
 };

@@ -213,7 +213,7 @@ CollectiveCall Communication::call_of(const BoundOp& op) {
                     members(collective.group), parts_.algorithms.ranks_per_node);
   CollectiveCall call{.kind = collective.kind,
                       .algorithm = how.algorithm,
-                      .reduction = reduction_of(op.action),
+                      .reduction = reduction_of(parts_.program, op),
                       .dtype = sim::DType::fp32,
                       .members = members(collective.group),
                       .members_per_node = how.members_per_node,

@@ -22,6 +22,21 @@ inline Eigen::Map<Matrix> matrix(std::span<float> data, std::int64_t rows, std::
   return {data.data(), rows, columns};
 }
 
+// The same with rows that lie `stride` apart; the span ends with the last one.
+inline std::int64_t strided_size(std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  return rows > 0 ? (rows - 1) * stride + columns : 0;
+}
+inline Eigen::Map<const Matrix, 0, Rows> strided(std::span<const float> data, std::int64_t rows,
+                                                 std::int64_t columns, std::int64_t stride) {
+  SIM_CHECK(static_cast<std::int64_t>(data.size()) == strided_size(rows, columns, stride));
+  return {data.data(), rows, columns, Rows{stride}};
+}
+inline Eigen::Map<Matrix, 0, Rows> strided(std::span<float> data, std::int64_t rows,
+                                           std::int64_t columns, std::int64_t stride) {
+  SIM_CHECK(static_cast<std::int64_t>(data.size()) == strided_size(rows, columns, stride));
+  return {data.data(), rows, columns, Rows{stride}};
+}
+
 inline Eigen::Map<const Eigen::ArrayXf> array(std::span<const float> data) {
   return {data.data(), static_cast<Eigen::Index>(data.size())};
 }

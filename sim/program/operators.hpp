@@ -131,8 +131,9 @@ constexpr auto words_of(Pass) {
 //                     backward: saved, target_logit, exponential_sum, input_gradient, [workspace],
 //                     of which nothing is read. Where logits are fp32, the exponentials take their
 //                     place: `saved` is their buffer, and input is absent. Where logits are kept,
-//                     backward has them as input, and saved may be absent. target_logit is less the
-//                     maximum. Columns that pad the vocabulary are no classes
+//                     backward has them as input, saved may be absent, and a split vocabulary has
+//                     maximum too; input and input_gradient may be one buffer. target_logit is less
+//                     the maximum. Columns that pad the vocabulary are no classes
 enum class Action : std::uint8_t {
   // A model operator (its site):
   forward,            // [input], [residual], [output], [saved], [choice_weights]; attention run

@@ -31,9 +31,10 @@ cudaDataType_t data_type(sim::DType dtype) {
 
 std::string text(const GemmShape& shape) {
   const char* passes[] = {"forward", "input gradient", "weight gradient"};
-  return fmt::format("{} of a linear with {} tokens, {} inputs, {} outputs, {} to {}",
+  const std::string rows = shape.stride > 0 ? fmt::format(" of {}", shape.stride) : std::string{};
+  return fmt::format("{} of a linear with {} tokens, {} inputs, {}{} outputs, {} to {}",
                      passes[static_cast<std::size_t>(shape.pass)], shape.tokens, shape.in,
-                     shape.out, sim::word(shape.dtype), sim::word(shape.output));
+                     shape.out, rows, sim::word(shape.dtype), sim::word(shape.output));
 }
 
 // A handle of the library that is destroyed with its owner.
@@ -57,10 +58,11 @@ void set(const Descriptor& descriptor, cublasLtMatmulDescAttributes_t attribute,
         "an attribute of a product");
 }
 
-void make(Matrix& matrix, sim::DType dtype, std::int64_t rows, std::int64_t columns) {
+void make(Matrix& matrix, sim::DType dtype, std::int64_t rows, std::int64_t columns,
+          std::int64_t leading) {
   check(
       cublasLtMatrixLayoutCreate(&matrix.handle, data_type(dtype), static_cast<std::uint64_t>(rows),
-                                 static_cast<std::uint64_t>(columns), rows),
+                                 static_cast<std::uint64_t>(columns), leading),
       "the layout of a matrix");
 }
 
@@ -107,7 +109,9 @@ GemmCall gemm_call(const GemmShape& shape) {
               .a_rows = in,
               .a_columns = out,
               .b_rows = in,
-              .b_columns = tokens};
+              .b_columns = tokens,
+              .b_leading = in,
+              .result_leading = shape.row()};
     case GemmPass::input_gradient:  // dX^T [in, tokens] = W^T dY^T
       return {.m = in,
               .n = tokens,
@@ -117,7 +121,9 @@ GemmCall gemm_call(const GemmShape& shape) {
               .a_rows = in,
               .a_columns = out,
               .b_rows = out,
-              .b_columns = tokens};
+              .b_columns = tokens,
+              .b_leading = shape.row(),
+              .result_leading = in};
     case GemmPass::weight_gradient:  // dW^T [in, out] = X^T dY
       return {.m = in,
               .n = out,
@@ -127,7 +133,9 @@ GemmCall gemm_call(const GemmShape& shape) {
               .a_rows = in,
               .a_columns = tokens,
               .b_rows = out,
-              .b_columns = tokens};
+              .b_columns = tokens,
+              .b_leading = shape.row(),
+              .result_leading = in};
   }
   return {};
 }
@@ -174,9 +182,9 @@ const Gemms::Plan& Gemms::prepare(const GemmShape& shape, const GemmOperands& op
     set(plan->descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(shape.dtype));
     set(plan->descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   }
-  make(plan->a, shape.dtype, call.a_rows, call.a_columns);
-  make(plan->b, shape.dtype, call.b_rows, call.b_columns);
-  make(plan->result, shape.output, call.m, call.n);
+  make(plan->a, shape.dtype, call.a_rows, call.a_columns, call.a_rows);
+  make(plan->b, shape.dtype, call.b_rows, call.b_columns, call.b_leading);
+  make(plan->result, shape.output, call.m, call.n, call.result_leading);
   choose(*plan, alignments, operands, stream);
   place = std::move(plan);
   return *place;

@@ -29,8 +29,9 @@ namespace real {
 struct GemmCall {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  std::int64_t a_rows = 0, a_columns = 0;  // as stored; the rows are the leading dimension
+  std::int64_t a_rows = 0, a_columns = 0;  // as stored
   std::int64_t b_rows = 0, b_columns = 0;
+  std::int64_t b_leading = 0, result_leading = 0;  // elements from a column to the next; A: a_rows
 };
 GemmCall gemm_call(const GemmShape& shape);
 

@@ -177,6 +177,33 @@ __global__ void __launch_bounds__(most_threads, blocks_per_sm)
   });
 }
 
+// The same of kept logits, over which the gradient may be written: the target's is read before.
+template <bool whole, class T>
+__global__ void __launch_bounds__(most_threads, blocks_per_sm)
+    gradient_of_logits_kernel(Slice slice, TokenIds targets, LossGradient operands) {
+  const std::int64_t token = blockIdx.x;
+  const std::int64_t row = slice.row(token);
+  const int target = target_column(slice, targets, token);
+  const T* logits = static_cast<const T*>(operands.logits);
+  T* to = static_cast<T*>(operands.logit_gradient);
+  const float logit = target >= 0 ? to_float(logits[row + target]) : nanf("");
+  const float maximum =
+      operands.maximum == nullptr ? logit - operands.target_logit[token] : operands.maximum[token];
+  const float factor = operands.scale / operands.exponential_sum[token];
+  __syncthreads();
+  each_vector<vector_length<whole, T>>(row, 0, slice.classes, [&](auto n, int column) {
+    constexpr int count = decltype(n)::value;
+    float x[count];
+    load(logits + row + column, x);
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+      x[j] = column + j < slice.valid ? expf(x[j] - maximum) * factor : 0.0f;
+      if (column + j == target) x[j] -= operands.scale;
+    }
+    store(x, to + row + column);
+  });
+}
+
 Slice slice_of(const char* name, const LossShape& shape) {
   if (shape.valid < 0 || shape.valid > shape.classes || shape.classes > INT32_MAX / 2)
     refuse(name, std::to_string(shape.valid) + " of " + std::to_string(shape.classes) + " classes");
@@ -252,11 +279,15 @@ void loss_gradient(const LossShape& shape, const TokenIds& targets, const LossGr
                    StreamHandle stream) {
   const Slice slice = slice_of("loss_gradient", shape);
   if (targets.tokens == 0) return;
-  with_form("loss_gradient", shape.dtype, aligned({operands.saved, operands.logit_gradient}),
+  const bool kept = operands.saved == nullptr;  // the logits
+  const void* from = kept ? operands.logits : operands.saved;
+  with_form("loss_gradient", shape.dtype, aligned({from, operands.logit_gradient}),
             [&](auto type, auto whole) {
               using T = typename decltype(type)::type;
+              constexpr bool vectors = decltype(whole)::value;
               launch(block_per_token("loss_gradient", slice, targets.tokens, stream),
-                     gradient_kernel<decltype(whole)::value, T>, slice, targets, operands);
+                     kept ? gradient_of_logits_kernel<vectors, T> : gradient_kernel<vectors, T>,
+                     slice, targets, operands);
             });
 }
 

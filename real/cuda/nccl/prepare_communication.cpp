@@ -59,7 +59,7 @@ NcclWorld::Call Preparation::call_of(const BoundOp& op) {
   const std::int64_t whole = collective.bytes.count();
   NcclWorld::Call call{.count = whole / sim::bytes_of(collective.dtype),
                        .dtype = collective.dtype,
-                       .reduction = reduction_of(op.action)};
+                       .reduction = reduction_of(parts_.program, op)};
   if (op.action == Action::sum_gradient_norm) {
     SIM_CHECK(whole == sizeof(float), whole);
     call.input = parts_.memory.square_sum;

@@ -19,9 +19,11 @@ struct GemmShape {
   sim::DType dtype = sim::DType::bf16;   // of the operands
   sim::DType output = sim::DType::bf16;  // of the result
   std::int64_t tokens = 0, in = 0, out = 0;
+  std::int64_t stride = 0;  // elements from a row of Y or dY to the next; 0: out
   bool bias = false;        // forward: b is added
   bool accumulate = false;  // the result is added to what is there
   float scale = 1;          // of the result
+  std::int64_t row() const { return stride > 0 ? stride : out; }
   auto operator<=>(const GemmShape&) const = default;
 };
 

@@ -78,6 +78,8 @@ class KernelLaunches {
   Launch forward(const BoundOp& op);
   Launch backward(const BoundOp& op);
   Launch linear_forward(const BoundOp& op);
+  Launch product_of_several(const BoundOp& op, GemmShape shape, GemmOperands operands);
+  Launch add_weight_gradient(const BoundOp& op);
   Launch linear_gradient(const BoundOp& op);
   Launch bias_gradient(const BoundOp& op);
   Launch norm_forward(const BoundOp& op);
@@ -170,6 +172,8 @@ class KernelLaunches {
   Launch cast(const BoundOp& op);
   Launch accumulate(const BoundOp& op);
   Launch cast_gradients(const BoundOp& op, const kernels::Cast& how);
+  Launch prepare_gradients(const BoundOp& op);
+  Launch copy_weights(const BoundOp& op);
   Launch zero_gradients();
   Launch gradient_norm(const BoundOp& op);
   struct AdamPiece {

@@ -34,11 +34,11 @@ Launch KernelLaunches::table_forward(const BoundOp& op) {
 
 Launch KernelLaunches::table_backward(const BoundOp& op) {
   const kernels::TableShape shape =
-      shapes_.table(op, op.operand(Role::weight_gradient), shapes_.gradients());
+      shapes_.table(op, op.operand(Role::weight_gradient), op.gradient_dtype);
   const Operand& gradient = op.operand(Role::gradient);
   const kernels::TableGradient operands{.gradient = at(gradient),
                                         .table_gradient = at(op, Role::weight_gradient),
-                                        .gradient_dtype = shapes_.gradients(),
+                                        .gradient_dtype = op.gradient_dtype,
                                         .accumulate = op.accumulate};
   if (op.model_op->function == Function::lookup)
     return as_launch(kernels_.embedding_backward, shape, shapes_.ids(op, parts_.memory.ids, 0),
@@ -101,10 +101,14 @@ Launch KernelLaunches::loss_backward(const BoundOp& op) {
   const double micro_batches =
       static_cast<double>(layout.step_batches()) / layout.data_parallel;  // of a replica, mean
   const double scale = 1.0 / (micro_batches * static_cast<double>(rows));
-  const kernels::LossGradient gradient{.saved = reinterpret_cast<const float*>(at(op, Role::saved)),
-                                       .exponential_sum = sums,
-                                       .logit_gradient = at(op, Role::input_gradient),
-                                       .scale = static_cast<float>(scale)};
+  const kernels::LossGradient gradient{
+      .saved = reinterpret_cast<const float*>(at(op, Role::saved)),
+      .exponential_sum = sums,
+      .logit_gradient = at(op, Role::input_gradient),
+      .scale = static_cast<float>(scale),
+      .logits = at(op, Role::input),
+      .maximum = reinterpret_cast<const float*>(at(op, Role::maximum)),
+      .target_logit = finish.target_logit};
   return kernels::in_turn(as_launch(kernels_.loss_finish, shape, rows, finish),
                           as_launch(kernels_.loss_gradient, shape, targets_of(op), gradient));
 }

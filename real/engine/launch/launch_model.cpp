@@ -1,6 +1,7 @@
 // Operators of the model's layers.
 #include "real/engine/launch/kernel_launches.hpp"
 #include "sim/base/check.hpp"
+#include "sim/plan/sharding/sharding.hpp"
 
 namespace real {
 
@@ -34,8 +35,9 @@ Launch KernelLaunches::keep_input(const BoundOp& op, Launch launch) {
   if (!op.operand(Role::saved).exists() || !op.operand(Role::input).exists()) return launch;
   std::byte* to = at(op, Role::saved);
   const std::byte* from = at(op, Role::input);
-  const std::int64_t bytes = op.operand(Role::saved).bytes;
-  SIM_CHECK(bytes == op.operand(Role::input).bytes, op.model_op->name, bytes);
+  // Eager kernels keep more, or other tensors beside the input.
+  const std::int64_t bytes = op.operand(Role::input).bytes;
+  if (op.operand(Role::saved).bytes < bytes) return launch;
   return [=, copy = kernels_.copy, launch = std::move(launch)](StreamHandle stream) {
     copy(to, from, bytes, stream);  // first: the kernel may work in place
     launch(stream);
@@ -82,6 +84,11 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
       return shared_heads(op);
     case Action::add_product_gradient:
       return add(op, Role::input_gradient, Role::input, Role::input_gradient);
+    case Action::add_weight_gradient:
+      return add_weight_gradient(op);
+    case Action::sum_products:    // each product has added its own
+    case Action::reorder_tokens:  // they are in the order in which they are read
+      return [](StreamHandle) {};
     default:
       SIM_CHECK(false, op.model_op->name, static_cast<int>(op.action));
   }
@@ -156,6 +163,17 @@ Launch KernelLaunches::add(const BoundOp& op, Role first, Role second, Role to) 
   return as_launch(kernels_.add, dtype, elements, at(op, first), at(op, second), at(op, to));
 }
 
+// Gradients that were written apart begin those of the step, or are added to them.
+Launch KernelLaunches::add_weight_gradient(const BoundOp& op) {
+  const sim::DType written = sim::written_gradient_dtype(*parts_.program.model, shapes_.layout());
+  const kernels::Cast how{.from = written, .to = op.gradient_dtype, .accumulate = op.accumulate};
+  // Behind those of the matrix there is room for those of a bias, which have a kernel of their own.
+  const std::int64_t elements =
+      shapes_.matrix_elements(op, op.operand(Role::input).bytes / sim::bytes_of(written));
+  return as_launch(kernels_.cast, how, elements, at(op, Role::input),
+                   at(op, Role::weight_gradient));
+}
+
 // The matrices of experts lie one behind the other, and so do the rows of each: a product for each.
 Launch KernelLaunches::product(const BoundOp& op, const GemmShape& shape,
                                const GemmOperands& operands) {
@@ -189,6 +207,7 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
       .first = at(op, Role::input), .second = matrix_of(op), .result = at(op, Role::output)};
   if (op.model_op->once_per_sequence) operands.first = at(op, Role::saved);
   shape.bias = shape.bias && op.kernel->batch == 1;  // experts have none
+  if (op.products > 1) return keep_input(op, product_of_several(op, shape, operands));
   if (shape.bias)
     operands.bias = at(op, Role::weight) + shape.in * shape.out * sim::bytes_of(shape.dtype);
   if (op.model_op->once_per_sequence)
@@ -196,15 +215,32 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
   return keep_input(op, product(op, shape, operands));
 }
 
+// The last one adds the bias of all.
+Launch KernelLaunches::product_of_several(const BoundOp& op, GemmShape shape,
+                                          GemmOperands operands) {
+  const bool adds_bias = shape.bias && op.first_feature + shape.out == shape.stride;
+  shape.bias = false;
+  operands.second = matrix_of(op) + op.first_feature * shape.in * sim::bytes_of(shape.dtype);
+  operands.result = at(op, Role::output) + op.first_feature * sim::bytes_of(shape.output);
+  Launch made = product(op, shape, operands);
+  if (!adds_bias) return made;
+  const std::byte* bias =
+      at(op, Role::weight) + shape.in * shape.stride * sim::bytes_of(shape.dtype);
+  return kernels::in_turn(std::move(made), as_launch(kernels_.add_bias, shape.dtype, shape.tokens,
+                                                     shape.stride, bias, at(op, Role::output)));
+}
+
 Launch KernelLaunches::linear_gradient(const BoundOp& op) {
   const GemmShape shape = shapes_.gemm(op);
-  GemmOperands operands{.first = gradient_of(op)};
+  const std::int64_t first = op.first_feature * sim::bytes_of(shape.dtype);
+  GemmOperands operands{.first = gradient_of(op) + first};
   if (shape.pass == GemmPass::input_gradient) {
-    operands.second = matrix_of(op);
+    operands.second = matrix_of(op) + first * shape.in;
     operands.result = at(op, Role::input_gradient);
   } else {
     operands.second = at(op, kept_input_of(op));
-    operands.result = at(op, Role::weight_gradient);
+    operands.result =
+        at(op, Role::weight_gradient) + op.first_feature * shape.in * sim::bytes_of(shape.output);
   }
   if (op.model_op->once_per_sequence && shape.pass == GemmPass::input_gradient)
     return kernels::in_turn(product(op, shape, operands), first_tokens_gradient(op));
@@ -246,7 +282,7 @@ Launch KernelLaunches::norm_backward(const BoundOp& op) {
         .gradient = at(op, Role::gradient),
         .input_gradient = at(first_of(op, Role::input_gradient, Role::gradient)),
         .parameter_gradient = at(op, Role::weight_gradient),
-        .gradient_dtype = shapes_.gradients(),
+        .gradient_dtype = op.gradient_dtype,
         .accumulate = op.accumulate};
     const kernels::HeadsShape shape = shapes_.heads(op.operand(Role::gradient).bytes);
     const kernels::HeadNorm norm{.function = op.model_op->function};
@@ -258,7 +294,7 @@ Launch KernelLaunches::norm_backward(const BoundOp& op) {
                                        .residual_gradient = at(op, Role::residual_gradient),
                                        .input_gradient = at(op, Role::input_gradient),
                                        .parameter_gradient = at(op, Role::weight_gradient),
-                                       .gradient_dtype = shapes_.gradients(),
+                                       .gradient_dtype = op.gradient_dtype,
                                        .accumulate = op.accumulate};
   Launch made = as_launch(kernels_.norm_backward, shapes_.norm(op), operands, space);
   return shapes_.passes_rotary_keys(op) ? latent_norm_backward(op, std::move(made)) : made;

@@ -35,6 +35,10 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
       return cast(op);
     case Action::accumulate:
       return accumulate(op);
+    case Action::prepare_gradients:
+      return prepare_gradients(op);
+    case Action::copy_weights:
+      return copy_weights(op);
     case Action::zero_gradients:
       return zero_gradients();
     case Action::gradient_norm:
@@ -75,17 +79,38 @@ Launch KernelLaunches::accumulate(const BoundOp& op) {
       op, {.from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true});
 }
 
-// To the whole output, or to the part of it that this rank owns.
+// Of the whole input or output, or of the part that this rank owns where the other is that part.
 Launch KernelLaunches::cast_gradients(const BoundOp& op, const kernels::Cast& how) {
   const Operand& input = op.operand(Role::input);
   const Operand& output = op.operand(Role::output);
-  const std::int64_t elements = input.bytes / sim::bytes_of(how.from);
-  const std::byte* from = at(input);
+  const std::int64_t read = input.bytes / sim::bytes_of(how.from);
+  const std::int64_t written = output.bytes / sim::bytes_of(how.to);
+  const std::int64_t elements = std::min(read, written);
   const BoundBucket& bucket = parts_.program.buckets.at(op.subject);
-  std::byte* to = output.bytes == elements * sim::bytes_of(how.to)
-                      ? at(output)
-                      : owned_part(bucket, output, how.to);
+  const std::byte* from = read > elements ? owned_part(bucket, input, how.from) : at(input);
+  std::byte* to = written > elements ? owned_part(bucket, output, how.to) : at(output);
   return as_launch(kernels_.cast, how, elements, from, to);
+}
+
+// What is read for its norm alone, and copied there and back, stays as it is.
+Launch KernelLaunches::prepare_gradients(const BoundOp& op) {
+  const BoundProgram& program = parts_.program;
+  if (!program.model->execution.scales_gradients) return [](StreamHandle) {};
+  const bool experts = program.program->parameter_buckets.at(op.subject).of_experts;
+  const auto role = experts ? sim::GroupRole::expert_data : sim::GroupRole::data;
+  const std::size_t ranks = program.groups[static_cast<std::size_t>(role)].ranks.size();
+  const sim::DType dtype = shapes_.gradients();
+  const kernels::Cast how{
+      .from = dtype, .to = dtype, .scale = 1 / static_cast<float>(std::max<std::size_t>(1, ranks))};
+  const Operand& all = op.operand(Role::output);
+  return as_launch(kernels_.cast, how, all.bytes / sim::bytes_of(dtype), at(all), at(all));
+}
+
+// Gathered weights lie where they are read.
+Launch KernelLaunches::copy_weights(const BoundOp& op) {
+  if (!op.operand(Role::input).exists()) return [](StreamHandle) {};
+  const Operand& from = op.operand(Role::input);
+  return as_launch(kernels_.copy, at(op, Role::output), at(from), from.bytes);
 }
 
 Launch KernelLaunches::zero_gradients() {

@@ -173,11 +173,12 @@ void add(DType dtype, std::int64_t elements, const void* a, const void* b, void*
 
 void cast(const kernels::Cast& how, std::int64_t elements, const void* from, void* to,
           StreamHandle) {
-  SIM_CHECK(how.scale == 1, how.scale);
+  SIM_CHECK(how.scale == 1 || !how.accumulate, how.scale);
   const In values{how.from, from, elements};
   const Out result{how.to, to, elements};
   if (how.accumulate) return real::add(values, result);
-  real::copy(values, result);
+  if (how.scale == 1) return real::copy(values, result);
+  real::scale(values, how.scale, result);
 }
 
 void copy(void* to, const void* from, std::int64_t bytes, StreamHandle) {
@@ -253,34 +254,34 @@ Attentions host_attentions() {
 
 kernels::Launch HostProducts::prepare(const GemmShape& shape, const GemmOperands& operands,
                                       kernels::StreamHandle) {
-  const LinearShape linear{.tokens = shape.tokens, .in = shape.in, .out = shape.out};
+  const LinearShape linear{
+      .tokens = shape.tokens, .in = shape.in, .out = shape.out, .stride = shape.stride};
   SIM_CHECK(shape.dtype == sim::DType::fp32 && shape.output == sim::DType::fp32);
   const auto floats = [](const void* memory, std::int64_t rows, std::int64_t columns) {
     return std::span{static_cast<const float*>(memory), static_cast<std::size_t>(rows * columns)};
   };
-  const auto result = [&](std::int64_t rows, std::int64_t columns) {
-    return std::span{static_cast<float*>(operands.result),
-                     static_cast<std::size_t>(rows * columns)};
+  const auto result = [&](std::int64_t elements) {
+    return std::span{static_cast<float*>(operands.result), static_cast<std::size_t>(elements)};
   };
+  // Of Y and dY.
+  const std::int64_t rows = shape.tokens > 0 ? (shape.tokens - 1) * shape.row() + shape.out : 0;
   switch (shape.pass) {
     case GemmPass::forward:
       return [=, x = floats(operands.first, shape.tokens, shape.in),
               w = floats(operands.second, shape.out, shape.in),
               bias = floats(operands.bias, 1, shape.bias ? shape.out : 0),
-              y = result(shape.tokens, shape.out)](kernels::StreamHandle) {
-        linear_forward(linear, x, w, bias, y);
-      };
+              y = result(rows)](kernels::StreamHandle) { linear_forward(linear, x, w, bias, y); };
     case GemmPass::input_gradient:
-      return [=, dy = floats(operands.first, shape.tokens, shape.out),
+      return [=, dy = floats(operands.first, 1, rows),
               w = floats(operands.second, shape.out, shape.in),
-              dx = result(shape.tokens, shape.in)](kernels::StreamHandle) {
-        linear_input_gradient(linear, dy, w, dx);
+              dx = result(shape.tokens * shape.in)](kernels::StreamHandle) {
+        linear_input_gradient(linear, dy, w, dx, shape.accumulate);
       };
     case GemmPass::weight_gradient:
       break;
   }
-  return [=, dy = floats(operands.first, shape.tokens, shape.out),
-          x = floats(operands.second, shape.tokens, shape.in), dw = result(shape.out, shape.in),
+  return [=, dy = floats(operands.first, 1, rows),
+          x = floats(operands.second, shape.tokens, shape.in), dw = result(shape.out * shape.in),
           sum = GradientSum{.scale = shape.scale, .accumulate = shape.accumulate}](
              kernels::StreamHandle) { linear_weight_gradient(linear, x, dy, dw, sum); };
 }

@@ -83,9 +83,16 @@ void loss_finish(const kernels::LossShape&, std::int64_t tokens,
 void loss_gradient(const kernels::LossShape& shape, const kernels::TokenIds& targets,
                    const kernels::LossGradient& operands, StreamHandle) {
   const std::int64_t elements = targets.tokens * shape.classes;
-  real::loss_gradient(of(shape), In{DType::fp32, operands.saved, elements},
-                      In{DType::fp32, operands.exponential_sum, targets.tokens}, targets,
-                      operands.scale, Out{shape.dtype, operands.logit_gradient, elements});
+  const In sums{DType::fp32, operands.exponential_sum, targets.tokens};
+  Out gradient{shape.dtype, operands.logit_gradient, elements};
+  if (operands.saved != nullptr)
+    return real::loss_gradient(of(shape), In{DType::fp32, operands.saved, elements}, sums, targets,
+                               operands.scale, gradient);
+  const In logits{shape.dtype, operands.logits, elements};
+  const In maximum{DType::fp32, operands.maximum, targets.tokens};
+  const In target_logit{DType::fp32, operands.target_logit, targets.tokens};
+  real::loss_gradient(of(shape), {logits, maximum, target_logit, sums}, targets, operands.scale,
+                      gradient);
 }
 
 // The sum goes on in double, in the workspace, over all calls that add to it.

@@ -110,11 +110,6 @@ bool is_gated(Function function) {
   return function == Function::swiglu || function == Function::geglu;
 }
 
-bool is_activation(Function function) {
-  return is_gated(function) || function == Function::gelu || function == Function::relu ||
-         function == Function::squared_relu;
-}
-
 void activation_forward(Function function, std::int64_t width, std::span<const float> x,
                         std::span<float> y) {
   SIM_CHECK(is_activation(function) && x.size() == y.size() * (is_gated(function) ? 2 : 1),
@@ -177,6 +172,11 @@ void copy(std::span<const float> from, std::span<float> to) {
 void add(std::span<const float> from, std::span<float> to) {
   SIM_CHECK(from.size() == to.size(), from.size(), to.size());
   array(to) += array(from);
+}
+
+void scale(std::span<const float> from, float factor, std::span<float> to) {
+  SIM_CHECK(from.size() == to.size(), from.size(), to.size());
+  array(to) = array(from) * factor;
 }
 
 void sum(std::span<const float> a, std::span<const float> b, std::span<float> to) {

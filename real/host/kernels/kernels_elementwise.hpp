@@ -10,7 +10,6 @@ namespace real {
 
 // GELU in its tanh form (Hendrycks & Gimpel 2016, section 2), ReLU, squared ReLU (So et al. 2021),
 // SwiGLU and GEGLU (Shazeer 2020). Gated: x is [tokens, 2 width], the gate before what it gates.
-bool is_activation(sim::Function function);
 bool is_gated(sim::Function function);
 void activation_forward(sim::Function function, std::int64_t width, std::span<const float> x,
                         std::span<float> y);
@@ -32,6 +31,7 @@ void rotary(const RotaryShape& shape, std::span<float> rows, bool inverse);
 
 void copy(std::span<const float> from, std::span<float> to);
 void add(std::span<const float> from, std::span<float> to);  // to += from
+void scale(std::span<const float> from, float factor, std::span<float> to);
 void sum(std::span<const float> a, std::span<const float> b, std::span<float> to);
 void zero(std::span<float> to);
 bool all_finite(std::span<const float> values);

@@ -6,22 +6,28 @@ namespace real {
 
 void linear_forward(const LinearShape& shape, std::span<const float> x, std::span<const float> w,
                     std::span<const float> bias, std::span<float> y) {
-  auto to = matrix(y, shape.tokens, shape.out);
+  auto to = strided(y, shape.tokens, shape.out, shape.row());
   to.noalias() = matrix(x, shape.tokens, shape.in) * matrix(w, shape.out, shape.in).transpose();
   if (!bias.empty()) to.rowwise() += matrix(bias, 1, shape.out).row(0);
 }
 
 void linear_input_gradient(const LinearShape& shape, std::span<const float> dy,
-                           std::span<const float> w, std::span<float> dx) {
-  matrix(dx, shape.tokens, shape.in).noalias() =
-      matrix(dy, shape.tokens, shape.out) * matrix(w, shape.out, shape.in);
+                           std::span<const float> w, std::span<float> dx, bool accumulate) {
+  auto to = matrix(dx, shape.tokens, shape.in);
+  const auto gradient = strided(dy, shape.tokens, shape.out, shape.row());
+  const auto weight = matrix(w, shape.out, shape.in);
+  if (accumulate) {
+    to.noalias() += gradient * weight;
+  } else {
+    to.noalias() = gradient * weight;
+  }
 }
 
 void linear_weight_gradient(const LinearShape& shape, std::span<const float> x,
                             std::span<const float> dy, std::span<float> dw,
                             const GradientSum& sum) {
   auto to = matrix(dw, shape.out, shape.in);
-  const auto gradient = matrix(dy, shape.tokens, shape.out);
+  const auto gradient = strided(dy, shape.tokens, shape.out, shape.row());
   const auto input = matrix(x, shape.tokens, shape.in);
   if (sum.accumulate) {
     to.noalias() += sum.scale * gradient.transpose() * input;

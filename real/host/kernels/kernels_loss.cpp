@@ -83,4 +83,24 @@ void loss_gradient(const ClassSlice& slice, std::span<const float> exponentials,
   }
 }
 
+void loss_gradient(const ClassSlice& slice, const KeptLogits& kept,
+                   const kernels::TokenIds& targets, float scale, std::span<float> dlogits) {
+  check(slice, kept.logits, static_cast<std::size_t>(targets.tokens));
+  const std::int64_t count = slice.real_width();
+  for (std::int64_t index = 0; index < targets.tokens; ++index) {
+    const auto t = static_cast<std::size_t>(index);
+    const auto from = row(kept.logits, index, slice.width);
+    const std::int64_t target = targets[index] - slice.first;
+    const bool here = target >= 0 && target < count;
+    const float none = std::numeric_limits<float>::quiet_NaN();
+    const float logit = here ? from[static_cast<std::size_t>(target)] : none;
+    const float top = kept.maximum.empty() ? logit - kept.target_logit[t] : kept.maximum[t];
+    const std::span<float> to = row(dlogits, index, slice.width);
+    array(to).head(count) =
+        (array(from).head(count) - top).exp() * (scale / kept.exponential_sum[t]);
+    array(to).tail(slice.width - count).setZero();
+    if (here) to[static_cast<std::size_t>(target)] -= scale;
+  }
+}
+
 }  // namespace real

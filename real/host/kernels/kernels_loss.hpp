@@ -36,4 +36,12 @@ void loss_gradient(const ClassSlice& slice, std::span<const float> exponentials,
                    std::span<const float> exponential_sum, const kernels::TokenIds& targets,
                    float scale, std::span<float> dlogits);
 
+// The same where the logits were kept. An empty maximum follows from the target's logit, as in
+// loss_exponentials(); dlogits may be `logits` itself.
+struct KeptLogits {
+  std::span<const float> logits, maximum, target_logit, exponential_sum;
+};
+void loss_gradient(const ClassSlice& slice, const KeptLogits& kept,
+                   const kernels::TokenIds& targets, float scale, std::span<float> dlogits);
+
 }  // namespace real

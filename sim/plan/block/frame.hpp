@@ -19,7 +19,7 @@ struct Saved {
   BufferId outputs{none};  // of all operators that run again: those kept (of the first operator)
   BufferId weights{none};  // of choices, where an expert's activation multiplies by them
   BufferId keys{none};     // the slice that came last, where attention goes round a ring
-  BufferId target_logit{none}, exponential_sum{none};  // of the loss
+  BufferId target_logit{none}, exponential_sum{none}, maximum{none};  // of the loss
   // Until the split-off weight gradient: the gradient of the operator's output, and of the tokens
   // that this rank adds the bias to, where those are fewer.
   BufferId gradient{none}, bias_gradient{none};

@@ -58,7 +58,13 @@ Value LossForward::forward_loss(Frame& frame, std::size_t i, Value x) {
   builder_.writes(maximum.buffer, Role::output);
   builder_.wait(Stream::compute, reduced);
   emit_.compute(frame, i, builder_.kernel(rest), work.name, Action::loss_exponentials);
-  tensors_.drop(maximum, Role::maximum);
+  // Kept logits are read again, less their maximum.
+  if (frame.shape->ops[i].saved.count() > 0) {
+    tensors_.drop(maximum, Role::maximum);
+  } else {
+    tensors_.read(maximum, Role::maximum);
+    frame.saved[i].maximum = maximum.buffer;
+  }
   keep_loss(frame, i, x);
   emit_.tensor_collective(frame, i, work.loss_sum, work.sum_name, Action::reduce_sum);
   builder_.writes(frame.saved[i].target_logit, Role::output);

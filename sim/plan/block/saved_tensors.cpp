@@ -69,6 +69,7 @@ void SavedTensors::free_loss(Saved& saved) {
   free_saved(saved);
   tensors_.release(saved.target_logit, Role::target_logit);
   tensors_.release(saved.exponential_sum, Role::exponential_sum);
+  tensors_.release(saved.maximum, Role::maximum);
 }
 
 void SavedTensors::free_saved(Saved& saved) {

@@ -64,6 +64,31 @@ std::vector<Case> by_operators() {
   };
 }
 
+// The kernels of other frameworks; the reference has Megatron-LM's.
+std::vector<Case> frameworks() {
+  using sim::FrameworkName;
+  return {
+      {"transformers, DDP",
+       [](ToyRun& r) {
+         r.framework = sim::framework_of(FrameworkName::transformers);
+         r.layout.data_parallel = 2, r.layout.micro_batch = 1;
+       }},
+      {"torchtitan, FSDP2, tensor parallel, kept logits",
+       [](ToyRun& r) {
+         r.framework = sim::framework_of(FrameworkName::torchtitan);
+         r.framework.loss = sim::LossForm::keeps_logits;
+         r.layout.data_parallel = 2, r.layout.zero_stage = 3;
+         r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
+       }},
+      {"loss in place, gradients scaled before they are summed",
+       [](ToyRun& r) {
+         r.framework.loss = sim::LossForm::in_place;
+         r.framework.execution.scales_gradients = r.framework.execution.checks_gradients = true;
+         r.layout.data_parallel = 2, r.layout.zero_stage = 1;
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -151,6 +176,8 @@ std::vector<Case> cases() {
     all.push_back(std::move(one));
   for (Case& one : by_operators())
     all.push_back(std::move(one));
+  for (Case& one : frameworks())
+    all.push_back(std::move(one));
   all.push_back({"packed sequences, tensor and sequence parallel", [](ToyRun& r) {
                    r.layout.packed_length = 4;
                    r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
@@ -169,6 +196,7 @@ ToyResult reference_of(const ToyRun& run) {
   ToyRun host = run;
   host.host = true;
   host.graphs = false;
+  host.framework = {};
   return run_toy(host);
 }
 

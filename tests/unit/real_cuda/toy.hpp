@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "real/cuda/cuda_backend.hpp"
+#include "sim/framework/framework.hpp"
 #include "sim/model/transformer.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/gpu/fakes/behaviour.hpp"
@@ -18,6 +19,7 @@ namespace cuda_test {
 struct ToyRun {
   sim::TransformerShape shape{};
   sim::Layout layout{};
+  sim::Framework framework{};
   sim::Training training{};
   real::Algorithms algorithms{};
   int steps = 3;

@@ -249,6 +249,11 @@ const std::map<Feature, Change>& samples() {
          add_experts(s);
          s.shape.mlp_bias = true;
        }},
+      {expert_forms,
+       [](Sample& s) {
+         add_experts(s);
+         s.execution.experts = sim::ExpertForm::torchtitan;
+       }},
       {formats, [](Sample& s) { set_formats(s, sim::DType::bf16); }},
       {mixed_formats, [](Sample& s) { s.layout.activation_dtype = sim::DType::bf16; }},
       {half_precision, [](Sample& s) { set_formats(s, sim::DType::fp16); }},
@@ -338,9 +343,14 @@ const std::map<Feature, Change>& samples() {
          s.layout.data_parallel = 2;
          s.layout.servers = sim::Servers::synchronous;
        }},
-      {framework_forms, [](Sample& s) { s.execution.separate_products = true; }},
-      {gradient_passes, [](Sample& s) { s.execution.scales_gradients = true; }},
-      {copies, [](Sample& s) { s.execution.copies_tokens = true; }},
+      {framework_kernels, [](Sample& s) { s.execution.separate_products = true; }},
+      {framework_forms, [](Sample& s) { s.execution.gathers_logits = true; }},
+      {gradient_passes,
+       [](Sample& s) {
+         s.execution.scales_gradients = true;
+         s.layout.data_parallel = 2;
+         s.layout.local_steps = 4;
+       }},
       {host_operators, [](Sample& s) { s.layout.offload_optimizer = sim::OffloadTarget::cpu; }},
       {collectives, [](Sample& s) { s.layout.context_parallel = 2; }},
   };
