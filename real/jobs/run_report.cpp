@@ -19,6 +19,19 @@ sim::Layout layout_at_end(sim::Layout layout, const TrainingRun& run) {
   return layout;
 }
 
+// Of the rank whose communicators have the largest buffers: the first of a stage, by the plan's
+// order of ranks.
+NcclUse widest_use(const sim::Scenario& scenario, const sim::Plan& plan) {
+  NcclUse widest;
+  for (int stage = 0; stage < plan.layout.pipeline_parallel; ++stage) {
+    const sim::RankId rank = sim::rank_of(plan.layout, {.pipeline = stage});
+    const BoundProgram bound = bind(plan, scenario.model, rank);
+    const NcclUse use = nccl_use(communicators_of(bound, {}), scenario.cluster);
+    if (use.buffers >= widest.buffers) widest = use;
+  }
+  return widest;
+}
+
 }  // namespace
 
 RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
@@ -65,6 +78,7 @@ RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
     report.used_arena = std::max(report.used_arena, run.memory[r].arena);
     report.device = std::max(report.device, run.memory[r].device);
   }
+  if (run.backend == "cuda") report.nccl = widest_use(scenario, plan);
   return report;
 }
 

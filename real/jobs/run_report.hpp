@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "real/jobs/nccl_use.hpp"
 #include "real/jobs/training_run.hpp"
 #include "sim/timeline/breakdown.hpp"
 
@@ -23,6 +24,7 @@ struct RunReport {
   sim::Breakdown breakdown;  // mean over ranks
   // Bytes of the rank that needs most.
   std::int64_t planned_arena = 0, used_arena = 0, device = 0;
+  NcclUse nccl;                         // expected of the rank that has most, on GPUs
   sim::Staleness staleness;             // of parameter servers
   std::vector<LayerLoad> expert_loads;  // of the last step, where routers choose by their scores
   std::vector<LostRank> lost;

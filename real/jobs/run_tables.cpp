@@ -101,6 +101,10 @@ std::string memory_text(const RunReport& report) {
   if (report.device > 0)
     text +=
         fmt::format("; context and libraries besides: {}", sim::to_text(sim::Bytes{report.device}));
+  if (report.nccl.communicators > 0)
+    text += fmt::format(", of which NCCL should have {} in {} communicators, on {} SMs at once",
+                        sim::to_text(report.nccl.buffers), report.nccl.communicators,
+                        report.nccl.blocks);
   return text + " (the rank with most)";
 }
 
@@ -189,6 +193,10 @@ std::string run_json(const RunReport& report) {
   json["memory_bytes"] = {{"arena_planned", report.planned_arena},
                           {"arena_used", report.used_arena},
                           {"device_besides", report.device}};
+  if (report.nccl.communicators > 0)
+    json["nccl_expected"] = {{"communicators", report.nccl.communicators},
+                             {"buffer_bytes", report.nccl.buffers.count()},
+                             {"sms_at_once", report.nccl.blocks}};
   for (const LayerLoad& layer : report.expert_loads)
     json["expert_loads"].push_back({{"layer", layer.layer}, {"tokens", layer.tokens}});
   for (const LostRank& lost : report.lost)

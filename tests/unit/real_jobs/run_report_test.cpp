@@ -70,6 +70,15 @@ TEST_CASE("every form of the report has the same figures") {
   CHECK(has(run_markdown(report), "| step_time.shortest | 0.01 | s |\n"));
 }
 
+TEST_CASE("what NCCL should take is told beside what libraries have") {
+  RunReport report = report_of(made_up());
+  CHECK_FALSE(has(run_table(report), "NCCL"));
+  report.nccl = {.communicators = 5, .blocks = 40, .buffers = sim::Bytes{std::int64_t{1} << 30}};
+  CHECK(has(run_table(report),
+            ", of which NCCL should have 1 GiB in 5 communicators, on 40 SMs at once"));
+  CHECK(has(run_json(report), "\"sms_at_once\": 40"));
+}
+
 TEST_CASE("a long run shows steps at equal distances, the first and the last among them") {
   const std::string table = run_table(report_of(made_up(201)));
   CHECK(has(table, "\n         0  "));
