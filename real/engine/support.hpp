@@ -97,7 +97,6 @@ enum class Feature : std::uint8_t {
   gradient_passes,
   copies,
   host_operators,
-  collectives,
 };
 
 // Support says that a backend runs a feature, with the test that holds its losses against others,

@@ -342,7 +342,6 @@ const std::map<Feature, Change>& samples() {
       {gradient_passes, [](Sample& s) { s.execution.scales_gradients = true; }},
       {copies, [](Sample& s) { s.execution.copies_tokens = true; }},
       {host_operators, [](Sample& s) { s.layout.offload_optimizer = sim::OffloadTarget::cpu; }},
-      {collectives, [](Sample& s) { s.layout.context_parallel = 2; }},
   };
   return all;
 }
