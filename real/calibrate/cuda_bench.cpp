@@ -96,6 +96,10 @@ void CudaBench::start(const CollectiveCase& collective) {
       return world.reduce_scatter(0, call, stream);
     case sim::CollectiveKind::all_gather:
       return world.all_gather(0, call, stream);
+    case sim::CollectiveKind::all_to_all:
+      return world.all_to_all(0, call, stream);
+    case sim::CollectiveKind::ring_shift:
+      return world.ring_shift(0, std::span{&call, 1}, false, stream);
     default:
       SIM_CHECK(false, static_cast<int>(collective.kind));
   }

@@ -88,10 +88,9 @@ CudaKernels::~CudaKernels() {
 
 // Fills in a step's inputs: token ids, Adam's corrections, scalars that a step computes.
 void CudaKernels::fill_inputs(std::uint64_t seed) {
-  const sim::Layout& layout = program_.plan->layout;
   const ScratchLayout& place = memory_.layout();
-  const std::int64_t count =
-      layout.micro_batches() * layout.micro_batch * (layout.sequence_length + 1);
+  const std::int64_t ids = place.upload_bytes - (place.ids - place.upload);
+  const std::int64_t count = ids / static_cast<std::int64_t>(sizeof(std::int32_t));
   const auto classes = static_cast<double>(program_.model->vocabulary);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < tokens.size(); ++i)

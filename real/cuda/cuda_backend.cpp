@@ -45,7 +45,8 @@ class CudaBackend : public Backend {
 
  private:
   void prepare();
-  void load_kernels(const std::vector<Launch>& launches, const std::vector<Launch>& scans);
+  void load_kernels(const std::vector<Launch>& launches, const std::vector<Launch>& scans,
+                    std::span<const Launch> packing);
   void upload(const StepInput& input);
   Launch tail() const;
   void run(StepMode mode);
@@ -126,22 +127,25 @@ void CudaBackend::prepare() {
     }
   }
   tail_ = tail();
-  load_kernels(launches, scans);
+  load_kernels(launches, scans, preparation.packing());
   runner_->prepare(std::move(launches), std::move(scans));
 }
 
 // Leaves the arena, and what a step brings along, as zeros.
 void CudaBackend::load_kernels(const std::vector<Launch>& launches,
-                               const std::vector<Launch>& scans) {
+                               const std::vector<Launch>& scans, std::span<const Launch> packing) {
   const cudaStream_t stream = runner_->compute();
   const auto zero = [stream](std::byte* memory, std::int64_t bytes) {
     check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "cudaMemsetAsync");
   };
   zero(memory_.scratch().at(memory_.layout().upload), memory_.layout().upload_bytes);
   zero(memory_.scratch().at(memory_.layout().results), sizeof(StepResults));
-  run_first_launches(
-      {.program = program_, .arena = memory_.arena().at(0), .launches = launches, .scans = scans},
-      stream);
+  run_first_launches({.program = program_,
+                      .arena = memory_.arena().at(0),
+                      .launches = launches,
+                      .scans = scans,
+                      .packing = packing},
+                     stream);
   tail_(stream);
   // Numbers are left: a state that nobody wrote is zero.
   zero(memory_.arena().at(0), memory_.arena().bytes());

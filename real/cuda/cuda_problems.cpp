@@ -6,7 +6,6 @@
 #include "real/engine/operator_facts.hpp"
 #include "real/engine/support.hpp"
 #include "sim/model/dropout.hpp"
-#include "sim/model/key_heads.hpp"
 
 namespace real {
 
@@ -47,7 +46,6 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
       layout.secondary_shard)
     problems.refuse(Feature::compression);
   if (layout.uses_host()) problems.refuse(Feature::offload);
-  if (layout.context_parallel > 1) problems.refuse(Feature::context_parallel);
   if (layout.trains_adapters()) problems.refuse(Feature::adapters);
   if (layout.trains_apart()) problems.refuse(Feature::local_steps);
   if (layout.optimizer == sim::OptimizerKind::lamb) problems.refuse(Feature::lamb);
@@ -96,16 +94,6 @@ void check_programs(const sim::Plan& plan, Problems& problems) {
         problems.refuse(Feature::host_operators, program.name(sim::OpId{op}), sim::word(kind));
       }
     }
-    for (const sim::Collective& collective : program.collectives) {
-      using sim::CollectiveKind;
-      if (collective.kind == CollectiveKind::all_reduce ||
-          collective.kind == CollectiveKind::reduce_scatter ||
-          collective.kind == CollectiveKind::all_gather ||
-          collective.kind == CollectiveKind::all_to_all) {
-        continue;
-      }
-      problems.refuse(Feature::collectives, sim::word(collective.kind));
-    }
   }
 }
 
@@ -116,8 +104,6 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
   Problems problems;
   check_formats(plan.layout, problems);
   if (model.has_latent_attention()) problems.refuse(Feature::latent_attention, model.name);
-  if (sim::shares_key_heads(model, plan.layout.tensor_parallel))
-    problems.refuse(Feature::shared_key_heads, model.attention.kv_heads);
   check_block(model.input, model, plan.layout, problems);
   for (const sim::Block& layer : model.layers)
     check_block(layer, model, plan.layout, problems);

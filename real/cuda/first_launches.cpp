@@ -45,6 +45,8 @@ void run_first_launches(const FirstLaunches& what, cudaStream_t stream) {
     if (!communicates) what.launches[i](stream);
     what.scans[i](stream);
   }
+  for (const Launch& launch : what.packing)
+    launch(stream);
   // The kernel that zeroes the rest of a message in which a collective packs gradients.
   cuda_kernels().zero(what.arena, std::min<std::int64_t>(what.program.arena_bytes, 256), stream);
 }

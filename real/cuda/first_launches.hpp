@@ -16,6 +16,7 @@ struct FirstLaunches {
   std::byte* arena = nullptr;        // numbers are overwritten
   std::span<const Launch> launches;  // by operator; those that communicate are left out
   std::span<const Launch> scans;
+  std::span<const Launch> packing;  // the kernels of those that communicate
 };
 // Asynchronous on `stream`. Operands are zeroed before each launch, so that what is an index to a
 // kernel is one that exists.

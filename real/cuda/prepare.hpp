@@ -5,6 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <span>
+#include <vector>
+
 #include "real/cuda/gemm/gemm.hpp"
 #include "real/cuda/nccl/nccl.hpp"
 #include "real/engine/launch/kernel_launches.hpp"
@@ -15,6 +18,8 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
+const kernels::ContextTable& cuda_context();
+const kernels::SharedHeadsTable& cuda_shared_heads();
 // The fastest first: another one (cuDNN's) is a class of real/engine/kernels/attention.hpp, before
 // our own.
 Attentions cuda_attentions();
@@ -52,7 +57,9 @@ class Preparation {
                   .kernels = cuda_kernels(),
                   .attentions = cuda_attentions(),
                   .products = products_,
-                  .stream = parts.stream}} {}
+                  .stream = parts.stream,
+                  .context = &cuda_context(),
+                  .shared_heads = &cuda_shared_heads()}} {}
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
@@ -62,12 +69,18 @@ class Preparation {
   }
   // Scans what an operator writes for numbers that are not finite.
   Launch scan_of(const BoundOp& op, std::int32_t index) { return kernels_.scan_of(op, index); }
+  // The kernels that communications launch themselves: columns into messages, and back.
+  std::span<const Launch> packing() const { return packing_; }
 
  private:
   Launch communication(const BoundOp& op);
   Launch message(const BoundOp& op);
   Launch tensor_gradients(const BoundOp& op, Launch all_reduce, std::byte* packed);
   Launch collective(const BoundOp& op, const NcclWorld::Call& call);
+  std::size_t communicator_of(const BoundOp& op) const;
+  // prepare_context.cpp
+  Launch exchange_of_keys(const BoundOp& op);
+  Launch packing_of(Launch copy);
   NcclWorld::Call call_of(const BoundOp& op);
   std::byte* at(const Operand& operand) const {
     return operand.exists() ? parts_.arena + operand.offset : nullptr;
@@ -76,6 +89,7 @@ class Preparation {
   Parts parts_;
   CudaProducts products_;
   KernelLaunches kernels_;
+  std::vector<Launch> packing_;
 };
 
 // An asynchronous copy on the device; nothing where both are one place.

@@ -298,13 +298,14 @@ std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& ker
                                     Attentions attentions) const {
   if (op.action == Action::gradient_norm) return kernels.square_sum_workspace();
   if (op.action == Action::bias_gradient) return kernels.bias_gradient_workspace(bias_sum(op));
-  if (op.action != Action::backward && op.action != Action::forward) return 0;
+  const bool backward = op.action == Action::backward || op.action == Action::attend_backward;
+  if (!backward && op.action != Action::forward) return 0;
   const Function function = function_of(model_, *op.model_op);
   if (function == Function::attention) {
     const kernels::AttentionShape shape = attention(op);
-    return attention_for(shape, attentions).workspace(shape, op.action == Action::backward);
+    return attention_for(shape, attentions).workspace(shape, backward);
   }
-  if (op.action != Action::backward) return 0;
+  if (!backward) return 0;
   if (function == Function::lookup) return kernels.embedding_backward_workspace(tokens_);
   if (!is_norm(function)) return 0;
   if (!is_head_norm(op)) return kernels.norm_backward_workspace(norm(op));

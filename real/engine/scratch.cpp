@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/keys_exchange.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "sim/memory/arena.hpp"
 
@@ -45,9 +46,11 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
                             rows.of_sequence * rows.width(),
                      .gemm_workspace = gemm_workspace};
   for (const BoundOp& op : program.ops) {
-    if (op.collective != nullptr || op.transfer != nullptr) continue;
+    if (op.transfer != nullptr) continue;
     auto& bytes = needs.workspaces[static_cast<std::size_t>(op.stream)];
-    bytes = std::max(bytes, shapes.workspace_of(op, kernels, attentions));
+    bytes =
+        std::max(bytes, op.collective != nullptr ? packed_bytes(program, op)
+                                                 : shapes.workspace_of(op, kernels, attentions));
     if (op.model_op != nullptr && op.model_op->function == sim::Function::rotary) {
       needs.rotary_table =
           kernels.rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);

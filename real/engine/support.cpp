@@ -72,9 +72,7 @@ constexpr std::array rows{
                "tensor_parallel, sequence_parallel, overlap.tensor_wgrad", runs(equivalence),
                runs(on_cuda)},
     SupportRow{shared_key_heads, "Tensor parallelism beyond the key/value heads", "tensor_parallel",
-               runs("property/key_heads_training_test.cpp"),
-               refused("layout.tensor_parallel: the CUDA backend splits {} key/value heads over as "
-                       "many ranks at most; the host backend shares them")},
+               runs("property/key_heads_training_test.cpp"), runs(on_cuda)},
     none(shared_heads_again, "Attention run again whose key/value heads are shared",
          "tensor_parallel, recompute, recompute_modules",
          "layout.recompute: the engine does not run attention again whose key/value heads tensor "
@@ -84,8 +82,7 @@ constexpr std::array rows{
          "layout.overlap.tensor_products: the engine does not execute products cut into parts"),
     SupportRow{context_parallel, "Context parallelism: ring, all-gather, all-to-all",
                "context_parallel, context_exchange", runs("property/context_training_test.cpp"),
-               refused("layout.context_parallel: the CUDA backend has no attention over slices of "
-                       "a sequence; the host backend has")},
+               runs(on_cuda)},
     none(context_form, "PyTorch's context_parallel", "framework.context",
          "framework.context is {}: the engine exchanges keys and values as Transformer Engine "
          "does; allowed: transformer_engine"),
@@ -299,15 +296,12 @@ constexpr std::array rows{
     SupportRow{host_operators, "Operators of the host", "offload.optimizer",
                runs("property/offloaded_training_test.cpp"),
                refused("{}: the CUDA backend has no operator of kind {}")},
-    SupportRow{collectives, "Ring shifts, broadcasts and reductions to one rank",
-               "context_exchange", runs("property/context_training_test.cpp"),
-               refused("the CUDA backend runs no {} of a plan")},
 };
 
 constexpr bool rows_in_order() {
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i].feature != static_cast<Feature>(i)) return false;
-  return rows.back().feature == collectives;
+  return rows.back().feature == host_operators;
 }
 static_assert(rows_in_order(), "a row for each feature, in their order");
 

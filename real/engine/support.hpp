@@ -98,7 +98,6 @@ enum class Feature : std::uint8_t {
   framework_forms,
   gradient_passes,
   host_operators,
-  collectives,
 };
 
 // Support says that a backend runs a feature, with the test that holds its losses against others,

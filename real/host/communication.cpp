@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "real/engine/keys_exchange.hpp"
 #include "real/engine/launch/kernel_launches.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "real/host/context_exchange.hpp"

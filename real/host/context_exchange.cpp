@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
-#include "real/engine/op_shapes.hpp"
-#include "sim/base/check.hpp"
+#include "real/engine/keys_exchange.hpp"
 
 namespace real {
 namespace {
 
-using sim::Action;
 using sim::CollectiveKind;
-using sim::Role;
 
 // A part of a message: a whole buffer, or the last columns of its rows.
 struct Piece {
@@ -73,41 +70,28 @@ class ContextExchange : public HostExchange {
 
 }  // namespace
 
-bool exchanges_keys(Action action) {
-  return action == Action::shift_keys || action == Action::shift_gradients ||
-         action == Action::gather_keys || action == Action::scatter_keys_gradient;
-}
-
-// In the backward pass the ring turns the other way.
 std::unique_ptr<HostExchange> start_context_exchange(const BoundProgram& program, const BoundOp& op,
                                                      Transport& transport, Arena& arena,
                                                      const CollectiveCall& call) {
-  const kernels::HeadsShape heads = OpShapes{program}.heads(0);
-  const sim::Layout& layout = program.plan->layout;
-  const auto element = static_cast<std::size_t>(sim::bytes_of(layout.activation_dtype));
-  const std::size_t row = static_cast<std::size_t>(heads.row()) * element;
-  const auto keys = static_cast<std::size_t>(2 * heads.kv_heads * heads.head_dim) * element;
-  const auto tokens = static_cast<std::size_t>(layout.micro_batch * layout.tokens_held());
-  const auto add = [&](std::vector<Piece>& to, Role role) {
-    if (!op.operand(role).exists()) return;
-    const std::span<std::byte> bytes = arena.bytes(op.operand(role));
-    const bool gathered =
-        op.action == Action::gather_keys ? role == Role::output : role == Role::keys_gradient;
-    const bool whole = gathered || bytes.size() < tokens * row;
-    SIM_CHECK(!whole || bytes.size() % (tokens * keys) == 0, bytes.size(), tokens, keys);
-    to.push_back(whole ? Piece{bytes, keys, keys} : Piece{bytes.first(tokens * row), row, keys});
+  const KeysExchange exchange = keys_exchange(program, op);
+  const auto element = static_cast<std::size_t>(sim::bytes_of(exchange.columns.dtype));
+  const std::size_t row = static_cast<std::size_t>(exchange.columns.row) * element;
+  const std::size_t keys = static_cast<std::size_t>(exchange.columns.width) * element;
+  const std::size_t rows = static_cast<std::size_t>(exchange.columns.tensor()) * element;
+  const auto pieces_of = [&](const std::vector<KeysPiece>& from) {
+    std::vector<Piece> pieces;
+    for (const KeysPiece& piece : from) {
+      const std::span<std::byte> bytes = arena.bytes(piece.place);
+      pieces.push_back(piece.in_rows ? Piece{bytes.first(rows), row, keys}
+                                     : Piece{bytes, keys, keys});
+    }
+    return pieces;
   };
-  std::vector<Piece> from, to;
-  add(from, Role::input);
-  if (op.action != Action::gather_keys && op.action != Action::shift_keys)
-    add(from, Role::keys_gradient);
-  add(to, Role::output);
-  if (op.action == Action::shift_gradients) add(to, Role::input_gradient);
   std::vector<int> members{call.members.begin(), call.members.end()};
-  if (call.kind == CollectiveKind::ring_shift && op.pass == sim::Pass::backward)
+  if (call.kind == CollectiveKind::ring_shift && exchange.backward)
     std::reverse(members.begin(), members.end());
-  return std::make_unique<ContextExchange>(transport, call, std::move(members), from,
-                                           std::move(to));
+  return std::make_unique<ContextExchange>(transport, call, std::move(members),
+                                           pieces_of(exchange.from), pieces_of(exchange.to));
 }
 
 }  // namespace real

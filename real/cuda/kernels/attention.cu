@@ -1,6 +1,6 @@
 // Attention forward on tensor cores: FlashAttention-2 (Dao 2023), algorithm 1. A block owns 128
 // queries, 32 of each warp, which share every fragment of keys and values that is loaded.
-#include "real/cuda/kernels/attention.cuh"
+#include "real/cuda/kernels/attention_chunks.cuh"
 
 namespace real::kernels {
 namespace {
@@ -10,6 +10,7 @@ constexpr int query_rows = 16 * m_tiles * attention_warps;
 
 struct ForwardOperands {
   const Bf16* qkv;
+  const Bf16* keys;  // may lie in qkv
   Bf16* output;
   float* log_sum_exp;
 };
@@ -65,23 +66,24 @@ __device__ __forceinline__ void online_softmax(float scale, float (&scores)[m_ti
   }
 }
 
+// A query that sees no key gets zeros, and the lowest float.
 template <int width>
 __device__ __forceinline__ void finish(const AttentionSizes& s, const ForwardOperands& o,
-                                       int first_query, RowState& state,
+                                       std::int64_t first_token, int tokens, int first_query,
+                                       RowState& state,
                                        const float (&output)[m_tiles][width / 8][4]) {
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
   float factor[2 * m_tiles];
 #pragma unroll
   for (int r = 0; r < 2 * m_tiles; ++r) {
     const float sum = quad_sum(state.sum[r]);
     const int query = first_query + r * 8 + lane_id() / 4;
-    factor[r] = 1.0f / sum;
-    if (lane_id() % 4 == 0 && query < s.sequence && o.log_sum_exp != nullptr)
+    factor[r] = sum == 0.0f ? 0.0f : 1.0f / sum;
+    if (lane_id() % 4 == 0 && query < tokens && o.log_sum_exp != nullptr)
       o.log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
-          state.maximum[r] * s.scale + logf(sum);
+          sum == 0.0f ? lowest_float : state.maximum[r] * s.scale + logf(sum);
   }
-  store_rows<width>(output, factor, s.output(o.output, first_token, head), first_query, s.sequence,
+  store_rows<width>(output, factor, s.output(o.output, first_token, head), first_query, tokens,
                     s.head_dim);
 }
 
@@ -98,24 +100,35 @@ struct ForwardTiles {
   }
 };
 
-template <int width>
+template <int width, class Chunks>
 __global__ void __launch_bounds__(attention_threads)
-    attention_kernel(AttentionSizes s, ForwardOperands o) {
+    attention_kernel(AttentionSizes s, Chunks c, ForwardOperands o) {
+  constexpr int key_rows = walk_rows<width>;
   const ForwardTiles<width> tiles{shared_memory<Bf16>()};
   // The last queries see the most keys: they start first.
-  const int begin = static_cast<int>(gridDim.x - 1 - blockIdx.x) * query_rows;
+  const OwnTile own = own_tile(s, c, static_cast<int>(gridDim.x - 1 - blockIdx.x), query_rows);
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
-  const auto keys = s.key(o.qkv, first_token, s.kv_head(head));
-  const auto values = s.value(o.qkv, first_token, s.kv_head(head));
-  constexpr int key_rows = walk_rows<width>;
-  const int seen = s.causal && begin + query_rows < s.sequence ? begin + query_rows : s.sequence;
-  const int steps = (seen + key_rows - 1) / key_rows;
-  start_tile<width, query_rows>(tiles.query(), s.query(o.qkv, first_token, head), begin, s.sequence,
+  const int tokens = c.tokens(s);
+  const std::int64_t first_token = c.query_token(s, own.chunk);
+  const TileRange<Chunks> met = tiles_met<false>(s, c, own, query_rows, key_rows);
+  const auto start_keys = [&](int i) {
+    const TileAt at = met.at(i, key_rows, tokens);
+    start_tile<width, key_rows>(tiles.key(i),
+                                s.key(o.keys, c.keys(s), c.key_token(s, at.chunk), s.kv_head(head)),
+                                at.first, tokens, s.head_dim);
+  };
+  const auto start_values = [&](int i) {
+    const TileAt at = met.at(i, key_rows, tokens);
+    start_tile<width, key_rows>(
+        tiles.value(i), s.value(o.keys, c.keys(s), c.key_token(s, at.chunk), s.kv_head(head)),
+        at.first, tokens, s.head_dim);
+  };
+  const int steps = met.to;  // from 0
+  start_tile<width, query_rows>(tiles.query(), s.query(o.qkv, first_token, head), own.begin, tokens,
                                 s.head_dim);
-  start_tile<width, key_rows>(tiles.key(0), keys, 0, s.sequence, s.head_dim);
+  if (steps > 0) start_keys(0);
   commit_copies();
-  start_tile<width, key_rows>(tiles.value(0), values, 0, s.sequence, s.head_dim);
+  if (steps > 0) start_values(0);
   commit_copies();
   const int row = warp_id() * 16 * m_tiles;
   float output[m_tiles][width / 8][4] = {};
@@ -127,25 +140,54 @@ __global__ void __launch_bounds__(attention_threads)
   }
   for (int i = 0; i < steps; ++i) {
     float scores[m_tiles][key_rows / 8][4];
-    const int next = (i + 1) * key_rows;
+    const TileAt at = met.at(i, key_rows, tokens);
+    const int next = at.first + key_rows;
     wait_for_copies<1>();  // keys i; all that is older
     __syncthreads();
-    if (i + 1 < steps)
-      start_tile<width, key_rows>(tiles.key(i + 1), keys, next, s.sequence, s.head_dim);
+    if (i + 1 < steps) start_keys(i + 1);
     commit_copies();
     multiply_transposed<width>(tiles.query(), row, tiles.key(i), scores);
-    if (next > s.sequence || (s.causal && next > begin + row + 1))
-      mask_scores<false>(s, begin + row, i * key_rows, scores);
+    if (next > tokens || (at.own && next > own.begin + row + 1))
+      mask_scores<false>(tokens, at.own, own.begin + row, at.first, scores);
     online_softmax<width>(s.scale * log2_e, scores, state, output);
     wait_for_copies<1>();  // values i
     __syncthreads();
-    if (i + 1 < steps)
-      start_tile<width, key_rows>(tiles.value(i + 1), values, next, s.sequence, s.head_dim);
+    if (i + 1 < steps) start_values(i + 1);
     commit_copies();
     multiply_add<width>(scores, tiles.value(i), output);
   }
   wait_for_copies<0>();
-  finish<width>(s, o, begin + row, state, output);
+  finish<width>(s, o, first_token, tokens, own.begin + row, state, output);
+}
+
+template <class Chunks>
+void start_forward(const AttentionSizes& sizes, const Chunks& chunks,
+                   const ForwardOperands& operands, StreamHandle stream) {
+  with_head_width(sizes.head_dim, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch({.name = "attention_forward",
+            .blocks = {own_tiles(chunks.query_chunks(), chunks.tokens(sizes), query_rows),
+                       static_cast<unsigned>(sizes.heads),
+                       static_cast<unsigned>(sizes.tokens / sizes.sequence)},
+            .threads = attention_threads,
+            .shared_bytes = ForwardTiles<w>::bytes,
+            .stream = stream},
+           attention_kernel<w, Chunks>, sizes, chunks, operands);
+  });
+}
+
+template <class Chunks>
+void forward(const char* name, const AttentionSizes& sizes, const Chunks& chunks, sim::DType dtype,
+             const void* qkv, const void* keys, void* output, float* log_sum_exp,
+             StreamHandle stream) {
+  if (sizes.tokens == 0) return;
+  if (dtype == sim::DType::fp32)
+    return attention_forward_fp32(
+        sizes, chunks, {as<float>(qkv), as<float>(keys), as<float>(output), log_sum_exp}, stream);
+  if (dtype != sim::DType::bf16 || !aligned({qkv, keys, output}))
+    refuse(name, "works on aligned bf16 and on fp32 only");
+  start_forward(sizes, chunks, {as<Bf16>(qkv), as<Bf16>(keys), as<Bf16>(output), log_sum_exp},
+                stream);
 }
 
 }  // namespace
@@ -177,23 +219,34 @@ AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream) {
   const AttentionSizes sizes = attention_sizes("attention_forward", shape);
-  if (sizes.tokens == 0) return;
-  if (shape.heads.dtype == sim::DType::fp32)
-    return attention_forward_fp32(sizes, as<float>(qkv), as<float>(output), log_sum_exp, stream);
-  if (shape.heads.dtype != sim::DType::bf16 || !aligned({qkv, output}))
-    refuse("attention_forward", "works on aligned bf16 and on fp32 only");
-  with_head_width(sizes.head_dim, [&](auto width) {
-    constexpr int w = decltype(width)::value;
-    launch({.name = "attention_forward",
-            .blocks = {static_cast<unsigned>(divide_up(sizes.sequence, query_rows)),
-                       static_cast<unsigned>(sizes.heads),
-                       static_cast<unsigned>(sizes.tokens / sizes.sequence)},
-            .threads = attention_threads,
-            .shared_bytes = ForwardTiles<w>::bytes,
-            .stream = stream},
-           attention_kernel<w>, sizes,
-           ForwardOperands{as<Bf16>(qkv), as<Bf16>(output), log_sum_exp});
-  });
+  forward("attention_forward", sizes, Whole{}, shape.heads.dtype, qkv, qkv, output, log_sum_exp,
+          stream);
+}
+
+Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bool to_slices) {
+  const ContextShare& share = shape.heads.context;
+  if (share.ranks < 2 || shape.heads.sequence % 2 != 0)
+    refuse(name, "sequences are cut into two chunks of each rank");
+  if (shape.count != 1 && (shape.count != share.ranks || shape.first != 0))
+    refuse(name, "works on the slice of one rank, or of all");
+  const auto kv_heads = static_cast<int>(shape.heads.kv_heads);
+  const KeyRows in_qkv{static_cast<int>(shape.heads.row()), static_cast<int>(shape.heads.heads)};
+  const KeyRows in_slice{2 * kv_heads * static_cast<int>(shape.heads.head_dim), 0};
+  return {static_cast<int>(shape.heads.sequence / 2),
+          static_cast<int>(share.ranks),
+          static_cast<int>(share.rank),
+          static_cast<int>(shape.first),
+          shape.count > 1,
+          from_slices ? in_slice : in_qkv,
+          to_slices ? in_slice : in_qkv};
+}
+
+void attend(const SliceShape& shape, const void* qkv, const void* keys, void* output,
+            float* log_sum_exp, StreamHandle stream) {
+  const AttentionSizes sizes = attention_sizes("attend", {shape.heads, shape.causal});
+  const Slices slices = slices_of("attend", shape, keys != nullptr, false);
+  forward("attend", sizes, slices, shape.heads.dtype, qkv, keys != nullptr ? keys : qkv, output,
+          log_sum_exp, stream);
 }
 
 }  // namespace real::kernels

@@ -18,6 +18,7 @@ inline constexpr int attention_threads = attention_warps * warp_size;
 inline constexpr float log2_e = 1.4426950408889634f;
 inline constexpr float natural_log_2 = 0.6931471805599453f;
 inline constexpr float infinity = __builtin_huge_valf();
+inline constexpr float lowest_float = -3.402823466e+38f;
 
 // Rows of one operand of one head: element (r, c) is rows[r * stride + c].
 template <class T>
@@ -26,23 +27,29 @@ struct HeadView {
   int stride;
 };
 
+// Where keys and values lie: in rows of so many elements, behind so many heads.
+struct KeyRows {
+  int row, before;
+};
+
 struct AttentionSizes {
   int tokens, sequence, heads, kv_heads, head_dim;
   float scale;
   bool causal;
-  __device__ int row() const { return (heads + 2 * kv_heads) * head_dim; }
+  __host__ __device__ int row() const { return (heads + 2 * kv_heads) * head_dim; }
+  __host__ __device__ KeyRows in_qkv() const { return {row(), heads}; }
   __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
   template <class T>
   __device__ HeadView<T> query(T* qkv, std::int64_t first, int head) const {
     return {qkv + first * row() + head * head_dim, row()};
   }
   template <class T>
-  __device__ HeadView<T> key(T* qkv, std::int64_t first, int kv) const {
-    return {qkv + first * row() + (heads + kv) * head_dim, row()};
+  __device__ HeadView<T> key(T* keys, KeyRows in, std::int64_t first, int kv) const {
+    return {keys + first * in.row + (in.before + kv) * head_dim, in.row};
   }
   template <class T>
-  __device__ HeadView<T> value(T* qkv, std::int64_t first, int kv) const {
-    return {qkv + first * row() + (heads + kv_heads + kv) * head_dim, row()};
+  __device__ HeadView<T> value(T* keys, KeyRows in, std::int64_t first, int kv) const {
+    return {keys + first * in.row + (in.before + kv_heads + kv) * head_dim, in.row};
   }
   template <class T>
   __device__ HeadView<T> output(T* rows, std::int64_t first, int head) const {
@@ -137,12 +144,12 @@ __device__ __forceinline__ void multiply_transposed(const Tile<width>& a, int fi
   }
 }
 
-// Scores outside the mask become -infinity. Rows are queries and columns keys, or the other way
-// round. Row and column of element j of (m, n): a lane holds two neighbouring columns of row l / 4,
-// and of the row eight below.
+// Scores outside the mask become -infinity: of keys that do not exist and, with `causal`, of those
+// behind the query. Rows are queries and columns keys, or the other way round. Row and column of
+// element j of (m, n): a lane holds two neighbouring columns of row l / 4, and of the row eight
+// below.
 template <bool rows_are_keys, int m_tiles, int n_tiles>
-__device__ __forceinline__ void mask_scores(const AttentionSizes& s, int first_row,
-                                            int first_column,
+__device__ __forceinline__ void mask_scores(int keys, bool causal, int first_row, int first_column,
                                             float (&scores)[m_tiles][n_tiles][4]) {
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
@@ -154,7 +161,7 @@ __device__ __forceinline__ void mask_scores(const AttentionSizes& s, int first_r
         const int column = first_column + n * 8 + lane_id() % 4 * 2 + j % 2;
         const int query = rows_are_keys ? column : row;
         const int key = rows_are_keys ? row : column;
-        if (key >= s.sequence || (s.causal && key > query)) scores[m][n][j] = -infinity;
+        if (key >= keys || (causal && key > query)) scores[m][n][j] = -infinity;
       }
 }
 
@@ -216,16 +223,6 @@ __device__ __forceinline__ void store_rows(const float (&sum)[m_tiles][width / 8
 }
 
 AttentionSizes attention_sizes(const char* name, const AttentionShape& shape);
-// The path without tensor cores.
-void attention_forward_fp32(const AttentionSizes& sizes, const float* qkv, float* output,
-                            float* log_sum_exp, StreamHandle stream);
-struct AttentionBackwardFp32 {
-  const float *qkv, *log_sum_exp, *delta, *gradient;
-  float* qkv_gradient;
-};
-void attention_backward_fp32(const AttentionSizes& sizes, const AttentionBackwardFp32& operands,
-                             StreamHandle stream);
-
 // visit(Constant<width>{}): the narrowest tile that holds a head; the rest of it is zeros.
 template <class Visit>
 void with_head_width(std::int64_t head_dim, Visit visit) {

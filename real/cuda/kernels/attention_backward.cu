@@ -9,7 +9,7 @@
 // as operand A of what is summed.
 #include <bit>
 
-#include "real/cuda/kernels/attention.cuh"
+#include "real/cuda/kernels/attention_chunks.cuh"
 
 namespace real::kernels {
 namespace {
@@ -18,10 +18,12 @@ constexpr unsigned delta_threads = 256;
 
 struct BackwardOperands {
   const Bf16* qkv;
+  const Bf16* keys;  // may lie in qkv, and their gradients in qkv_gradient
   const float* log_sum_exp;
   const float* delta;
   const Bf16* gradient;
   Bf16* qkv_gradient;
+  Bf16* keys_gradient;
 };
 
 // delta[head, token]: as many lanes as a row of a head has vectors, up to a power of two, and a
@@ -55,19 +57,20 @@ __global__ void delta_kernel(AttentionSizes s, int lanes, const T* output, const
 // How the work is cut. A warp owns 16 m_tiles rows, which share every fragment of the other side
 // that is loaded: with one tile, shared memory bounds the kernel. `walk`: rows of the other side at
 // a time. Sums and scores fill the registers, so wide heads have less of both.
-template <bool own_keys, int width>
+template <bool own_keys, int width, class Chunks>
 struct Cut {
   static constexpr int m_tiles = own_keys && width > 64 ? 1 : 2;
   static constexpr int own = 16 * m_tiles * attention_warps;
   static constexpr int walk = width > 32 ? 32 : 64;
-  static constexpr int at_once = width > 96 ? 2 : width / 16;
+  static constexpr int wide_at_once = Chunks::is_one || own_keys ? 2 : 4;
+  static constexpr int at_once = width > 96 ? wide_at_once : width / 16;
 };
 
 // Shared memory: the own tiles (queries and their gradients, or keys and values), two of each of
 // the other side, and log-sum-exp and delta of the queries: of the own rows, or two tiles of them.
-template <bool own_keys, int width>
+template <bool own_keys, int width, class Chunks>
 struct BackwardTiles {
-  using C = Cut<own_keys, width>;
+  using C = Cut<own_keys, width, Chunks>;
   static constexpr int own_elements = C::own * width;
   static constexpr int other_elements = C::walk * width;
   static constexpr int queries = own_keys ? C::walk : C::own;  // whose statistics lie together
@@ -85,19 +88,19 @@ struct BackwardTiles {
   }
 };
 
-// Starts copying log-sum-exp and delta of `queries` queries; zeros beyond the sequence, where the
-// rows of queries and their gradients are zeros as well: they add nothing.
+// Starts copying log-sum-exp and delta of `queries` queries; zeros beyond the `limit` queries of a
+// chunk, where the rows of queries and their gradients are zeros as well: they add nothing.
 template <int queries>
 __device__ __forceinline__ void start_statistics(const AttentionSizes& s, const BackwardOperands& o,
-                                                 float* to, int head, int first_query) {
-  const std::int64_t first = static_cast<std::int64_t>(head) * s.tokens +
-                             static_cast<std::int64_t>(blockIdx.z) * s.sequence + first_query;
+                                                 float* to, int head, std::int64_t first_token,
+                                                 int first_query, int limit) {
+  const std::int64_t first = static_cast<std::int64_t>(head) * s.tokens + first_token + first_query;
 #pragma unroll
   for (int begin = 0; begin < 2 * queries; begin += attention_threads) {
     const int item = begin + static_cast<int>(threadIdx.x);
     if (item >= 2 * queries) return;
     const int query = item % queries;
-    const bool valid = first_query + query < s.sequence;
+    const bool valid = first_query + query < limit;
     const float* from = item < queries ? o.log_sum_exp : o.delta;
     start_copy_4(to + item, valid ? from + first + query : from, valid);
   }
@@ -142,90 +145,93 @@ __device__ __forceinline__ void differentiate(float scale, const float* statisti
   }
 }
 
-// A step of the walk over the other side: keys and values, or queries and gradients of one of the
-// heads that share the own keys.
-struct Step {
-  int head, first;
-};
-
-template <bool own_keys, int width>
+// The walk over the other side: keys and values, or queries and gradients of each of the heads that
+// share the own keys.
+template <bool own_keys, int width, class Chunks>
 struct Walk {
-  using C = Cut<own_keys, width>;
-  using Tiles = BackwardTiles<own_keys, width>;
+  using C = Cut<own_keys, width, Chunks>;
+  using Tiles = BackwardTiles<own_keys, width, Chunks>;
+  struct Step : TileAt {
+    int head;
+  };
   AttentionSizes s;
+  Chunks c;
   BackwardOperands o;
-  std::int64_t first_token;
-  int begin;  // first own row
-  int tiles_from, tiles_to;
+  OwnTile own;
+  TileRange<Chunks> met;
   __device__ int heads() const { return own_keys ? s.heads / s.kv_heads : 1; }
-  __device__ int steps() const { return heads() * (tiles_to - tiles_from); }
+  __device__ int steps() const { return heads() * (met.to - met.from); }
   __device__ Step step(int i) const {
-    const int count = tiles_to - tiles_from;
+    const int count = met.to - met.from;
     const int head = static_cast<int>(blockIdx.y) * heads() + i / count;
-    return {head, (tiles_from + i % count) * C::walk};
+    return {met.at(met.from + i % count, C::walk, c.tokens(s)), head};
   }
-  // Whether any, and whether all, of the scores of a warp's rows count that are `first` columns on.
-  __device__ bool sees(int row, int first) const {
-    if (begin + row >= s.sequence) return false;
-    if (!s.causal) return true;
-    return own_keys ? first + C::walk > begin + row : first < begin + row + 16 * C::m_tiles;
+  // Whether any, and whether all, of the scores of a warp's rows count in a step.
+  __device__ bool sees(int row, const TileAt& at) const {
+    if (own.begin + row >= c.tokens(s)) return false;
+    if (!at.own) return true;
+    return own_keys ? at.first + C::walk > own.begin + row
+                    : at.first < own.begin + row + 16 * C::m_tiles;
   }
-  __device__ bool sees_all(int row, int first) const {
-    if (!own_keys && first + C::walk > s.sequence) return false;
-    if (!s.causal) return true;
-    return own_keys ? first >= begin + row + 16 * C::m_tiles - 1
-                    : first + C::walk <= begin + row + 1;
+  __device__ bool sees_all(int row, const TileAt& at) const {
+    if (!own_keys && at.first + C::walk > c.tokens(s)) return false;
+    if (!at.own) return true;
+    return own_keys ? at.first >= own.begin + row + 16 * C::m_tiles - 1
+                    : at.first + C::walk <= own.begin + row + 1;
   }
   __device__ void start(const Tiles& tiles, int i) const {
     const Step at = step(i);
     if constexpr (own_keys) {
-      start_tile<width, C::walk>(tiles.other(0, i), s.query(o.qkv, first_token, at.head), at.first,
-                                 s.sequence, s.head_dim);
-      start_tile<width, C::walk>(tiles.other(1, i), s.output(o.gradient, first_token, at.head),
-                                 at.first, s.sequence, s.head_dim);
-      start_statistics<C::walk>(s, o, tiles.statistics(i), at.head, at.first);
+      start_queries<C::walk>({tiles.other(0, i), tiles.other(1, i), tiles.statistics(i)}, at.head,
+                             at.chunk, at.first);
     } else {
-      const int kv = s.kv_head(at.head);
-      start_tile<width, C::walk>(tiles.other(0, i), s.key(o.qkv, first_token, kv), at.first,
-                                 s.sequence, s.head_dim);
-      start_tile<width, C::walk>(tiles.other(1, i), s.value(o.qkv, first_token, kv), at.first,
-                                 s.sequence, s.head_dim);
+      start_keys<C::walk>(tiles.other(0, i), tiles.other(1, i), s.kv_head(at.head), at.chunk,
+                          at.first);
     }
   }
   __device__ void start_own(const Tiles& tiles) const {
     const int head = static_cast<int>(blockIdx.y);
     if constexpr (own_keys) {
-      start_tile<width, C::own>(tiles.own(0), s.key(o.qkv, first_token, head), begin, s.sequence,
-                                s.head_dim);
-      start_tile<width, C::own>(tiles.own(1), s.value(o.qkv, first_token, head), begin, s.sequence,
-                                s.head_dim);
+      start_keys<C::own>(tiles.own(0), tiles.own(1), head, own.chunk, own.begin);
     } else {
-      start_tile<width, C::own>(tiles.own(0), s.query(o.qkv, first_token, head), begin, s.sequence,
-                                s.head_dim);
-      start_tile<width, C::own>(tiles.own(1), s.output(o.gradient, first_token, head), begin,
-                                s.sequence, s.head_dim);
-      start_statistics<C::own>(s, o, tiles.statistics(0), head, begin);
+      start_queries<C::own>({tiles.own(0), tiles.own(1), tiles.statistics(0)}, head, own.chunk,
+                            own.begin);
     }
+  }
+
+ private:
+  struct QueryTiles {
+    Tile<width> query, gradient;
+    float* statistics;
+  };
+  template <int rows>
+  __device__ void start_queries(const QueryTiles& to, int head, int chunk, int first) const {
+    const std::int64_t token = c.query_token(s, chunk);
+    const int tokens = c.tokens(s);
+    start_tile<width, rows>(to.query, s.query(o.qkv, token, head), first, tokens, s.head_dim);
+    start_tile<width, rows>(to.gradient, s.output(o.gradient, token, head), first, tokens,
+                            s.head_dim);
+    start_statistics<rows>(s, o, to.statistics, head, token, first, tokens);
+  }
+  template <int rows>
+  __device__ void start_keys(const Tile<width>& key, const Tile<width>& value, int kv, int chunk,
+                             int first) const {
+    const std::int64_t token = c.key_token(s, chunk);
+    const int tokens = c.tokens(s);
+    start_tile<width, rows>(key, s.key(o.keys, c.keys(s), token, kv), first, tokens, s.head_dim);
+    start_tile<width, rows>(value, s.value(o.keys, c.keys(s), token, kv), first, tokens,
+                            s.head_dim);
   }
 };
 
-// Which tiles of the other side a causal mask leaves: keys up to the own queries, queries from the
-// own keys on.
-template <bool own_keys, int width>
-__device__ __forceinline__ Walk<own_keys, width> make_walk(const AttentionSizes& s,
-                                                           const BackwardOperands& o) {
-  using C = Cut<own_keys, width>;
-  // The longest walks start first.
-  const int tile = static_cast<int>(own_keys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-  const int begin = tile * C::own;
-  const int all = (s.sequence + C::walk - 1) / C::walk;
-  const int seen = (begin + C::own) / C::walk;
-  return {s,
-          o,
-          static_cast<std::int64_t>(blockIdx.z) * s.sequence,
-          begin,
-          own_keys && s.causal ? begin / C::walk : 0,
-          !own_keys && s.causal && seen < all ? seen : all};
+template <bool own_keys, int width, class Chunks>
+__device__ __forceinline__ Walk<own_keys, width, Chunks> make_walk(const AttentionSizes& s,
+                                                                   const Chunks& c,
+                                                                   const BackwardOperands& o) {
+  using C = Cut<own_keys, width, Chunks>;
+  const OwnTile own =
+      own_tile(s, c, static_cast<int>(own_keys ? blockIdx.x : gridDim.x - 1 - blockIdx.x), C::own);
+  return {s, c, o, own, tiles_met<own_keys>(s, c, own, C::own, C::walk)};
 }
 
 template <int m_tiles>
@@ -241,16 +247,16 @@ __device__ __forceinline__ Factors<m_tiles> all_rows(float factor) {
   return factors;
 }
 
-template <bool own_keys, int width>
+template <bool own_keys, int width, class Chunks>
 __global__ void __launch_bounds__(attention_threads)
-    attention_backward_kernel(AttentionSizes s, BackwardOperands o) {
-  using C = Cut<own_keys, width>;
-  using Tiles = BackwardTiles<own_keys, width>;
+    attention_backward_kernel(AttentionSizes s, Chunks c, BackwardOperands o) {
+  using C = Cut<own_keys, width, Chunks>;
+  using Tiles = BackwardTiles<own_keys, width, Chunks>;
   const Tiles tiles{shared_memory<Bf16>()};
-  const auto walk = make_walk<own_keys, width>(s, o);
+  const auto walk = make_walk<own_keys, width>(s, c, o);
   const int steps = walk.steps();
   walk.start_own(tiles);
-  walk.start(tiles, 0);
+  if (steps > 0) walk.start(tiles, 0);
   commit_copies();
   const int row = warp_id() * 16 * C::m_tiles;
   float first_sum[C::m_tiles][width / 8][4] = {};                  // dQ or dK, before the scale
@@ -260,28 +266,32 @@ __global__ void __launch_bounds__(attention_threads)
     __syncthreads();  // step i is here, and step i - 1 is done with the buffers of i + 1
     if (i + 1 < steps) walk.start(tiles, i + 1);
     commit_copies();
-    const int first = walk.step(i).first;
-    if (!walk.sees(row, first)) continue;
+    const TileAt at = walk.step(i);
+    if (!walk.sees(row, at)) continue;
     float scores[C::m_tiles][C::walk / 8][4], dp[C::m_tiles][C::walk / 8][4];
     multiply_transposed<width, C::at_once>(tiles.own(0), row, tiles.other(0, i), scores);
     multiply_transposed<width, C::at_once>(tiles.own(1), row, tiles.other(1, i), dp);
-    if (!walk.sees_all(row, first)) mask_scores<own_keys>(s, walk.begin + row, first, scores);
+    if (!walk.sees_all(row, at))
+      mask_scores<own_keys>(c.tokens(s), at.own, walk.own.begin + row, at.first, scores);
     differentiate<own_keys, Tiles::queries>(s.scale, tiles.statistics(i), row, scores, dp);
     if constexpr (own_keys) multiply_add<width>(scores, tiles.other(1, i), second_sum);
     multiply_add<width>(dp, tiles.other(0, i), first_sum);
   }
   wait_for_copies<0>();
   const int head = static_cast<int>(blockIdx.y);
+  const int begin = walk.own.begin + row, tokens = c.tokens(s);
   const auto scaled = all_rows<C::m_tiles>(s.scale);
   if constexpr (own_keys) {
-    store_rows<width>(first_sum, scaled.of, s.key(o.qkv_gradient, walk.first_token, head),
-                      walk.begin + row, s.sequence, s.head_dim);
+    const std::int64_t token = c.key_token(s, walk.own.chunk);
+    store_rows<width>(first_sum, scaled.of, s.key(o.keys_gradient, c.gradients(s), token, head),
+                      begin, tokens, s.head_dim);
     store_rows<width>(second_sum, all_rows<C::m_tiles>(1.0f).of,
-                      s.value(o.qkv_gradient, walk.first_token, head), walk.begin + row, s.sequence,
+                      s.value(o.keys_gradient, c.gradients(s), token, head), begin, tokens,
                       s.head_dim);
   } else {
-    store_rows<width>(first_sum, scaled.of, s.query(o.qkv_gradient, walk.first_token, head),
-                      walk.begin + row, s.sequence, s.head_dim);
+    const std::int64_t token = c.query_token(s, walk.own.chunk);
+    store_rows<width>(first_sum, scaled.of, s.query(o.qkv_gradient, token, head), begin, tokens,
+                      s.head_dim);
   }
 }
 
@@ -298,20 +308,51 @@ void compute_delta(const AttentionSizes& sizes, const void* output, const void* 
          delta_kernel<T>, sizes, lanes, as<T>(output), as<T>(gradient), delta);
 }
 
-template <bool own_keys>
-void start_backward(const AttentionSizes& sizes, const BackwardOperands& operands,
-                    StreamHandle stream) {
+template <bool own_keys, class Chunks>
+void start_backward(const AttentionSizes& sizes, const Chunks& chunks,
+                    const BackwardOperands& operands, StreamHandle stream) {
   with_head_width(sizes.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch({.name = own_keys ? "attention_backward (keys)" : "attention_backward (queries)",
-            .blocks = {static_cast<unsigned>(divide_up(sizes.sequence, Cut<own_keys, w>::own)),
+            .blocks = {own_tiles(own_keys ? chunks.key_chunks() : chunks.query_chunks(),
+                                 chunks.tokens(sizes), Cut<own_keys, w, Chunks>::own),
                        static_cast<unsigned>(own_keys ? sizes.kv_heads : sizes.heads),
                        static_cast<unsigned>(sizes.tokens / sizes.sequence)},
             .threads = attention_threads,
-            .shared_bytes = BackwardTiles<own_keys, w>::bytes,
+            .shared_bytes = BackwardTiles<own_keys, w, Chunks>::bytes,
             .stream = stream},
-           attention_backward_kernel<own_keys, w>, sizes, operands);
+           attention_backward_kernel<own_keys, w, Chunks>, sizes, chunks, operands);
   });
+}
+
+// keys: in slices, or qkv; keys_gradient the same.
+template <class Chunks>
+void backward(const char* name, const AttentionShape& shape, const Chunks& chunks,
+              const SliceBackward& operands, Workspace workspace, StreamHandle stream) {
+  const AttentionSizes sizes = attention_sizes(name, shape);
+  require_workspace(name, workspace, attention_backward_workspace(shape));
+  if (sizes.tokens == 0) return;
+  auto* delta = static_cast<float*>(workspace.memory);
+  const AttentionBackward& o = operands.attention;
+  const void* keys = operands.keys;
+  void* keys_gradient = operands.keys_gradient;
+  if (shape.heads.dtype == sim::DType::fp32) {
+    compute_delta<float>(sizes, o.output, o.gradient, delta, stream);
+    return attention_backward_fp32(
+        sizes, chunks,
+        {as<float>(o.qkv), as<float>(keys), o.log_sum_exp, delta, as<float>(o.gradient),
+         as<float>(o.qkv_gradient), as<float>(keys_gradient)},
+        stream);
+  }
+  if (shape.heads.dtype != sim::DType::bf16 ||
+      !aligned({o.qkv, keys, o.output, o.gradient, o.qkv_gradient, keys_gradient}))
+    refuse(name, "works on aligned bf16 and on fp32 only");
+  compute_delta<Bf16>(sizes, o.output, o.gradient, delta, stream);
+  const BackwardOperands arguments{
+      as<Bf16>(o.qkv),      as<Bf16>(keys),           o.log_sum_exp,          delta,
+      as<Bf16>(o.gradient), as<Bf16>(o.qkv_gradient), as<Bf16>(keys_gradient)};
+  start_backward<true>(sizes, chunks, arguments, stream);
+  start_backward<false>(sizes, chunks, arguments, stream);
 }
 
 }  // namespace
@@ -322,27 +363,24 @@ std::int64_t attention_backward_workspace(const AttentionShape& shape) {
 
 void attention_backward(const AttentionShape& shape, const AttentionBackward& operands,
                         Workspace workspace, StreamHandle stream) {
-  const AttentionSizes sizes = attention_sizes("attention_backward", shape);
-  require_workspace("attention_backward", workspace, attention_backward_workspace(shape));
-  if (sizes.tokens == 0) return;
-  auto* delta = static_cast<float*>(workspace.memory);
-  const AttentionBackward& o = operands;
-  if (shape.heads.dtype == sim::DType::fp32) {
-    compute_delta<float>(sizes, o.output, o.gradient, delta, stream);
-    attention_backward_fp32(
-        sizes,
-        {as<float>(o.qkv), o.log_sum_exp, delta, as<float>(o.gradient), as<float>(o.qkv_gradient)},
-        stream);
-    return;
-  }
-  if (shape.heads.dtype != sim::DType::bf16 ||
-      !aligned({o.qkv, o.output, o.gradient, o.qkv_gradient}))
-    refuse("attention_backward", "works on aligned bf16 and on fp32 only");
-  compute_delta<Bf16>(sizes, o.output, o.gradient, delta, stream);
-  const BackwardOperands arguments{as<Bf16>(o.qkv), o.log_sum_exp, delta, as<Bf16>(o.gradient),
-                                   as<Bf16>(o.qkv_gradient)};
-  start_backward<true>(sizes, arguments, stream);
-  start_backward<false>(sizes, arguments, stream);
+  backward("attention_backward", shape, Whole{}, {operands, operands.qkv, operands.qkv_gradient},
+           workspace, stream);
+}
+
+void attend_backward(const SliceShape& shape, const SliceBackward& operands, Workspace workspace,
+                     StreamHandle stream) {
+  const bool apart = operands.keys_gradient != nullptr;
+  const Slices slices = slices_of("attend_backward", shape, operands.keys != nullptr, apart);
+  if (!apart && shape.count > 1)
+    refuse("attend_backward", "gradients of several slices have no place in those of [q|k|v]");
+  SliceBackward own = operands;
+  if (own.keys == nullptr) own.keys = own.attention.qkv;
+  if (apart)
+    zero(own.attention.qkv_gradient,
+         shape.heads.tokens * shape.heads.row() * sim::bytes_of(shape.heads.dtype), stream);
+  else
+    own.keys_gradient = own.attention.qkv_gradient;
+  backward("attend_backward", {shape.heads, shape.causal}, slices, own, workspace, stream);
 }
 
 }  // namespace real::kernels

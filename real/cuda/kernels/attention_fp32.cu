@@ -1,14 +1,13 @@
 // Attention in fp32, without tensor cores: for runs whose numbers must agree with the host's. The
 // same algorithms as in bf16; a warp owns one row, and a lane one row of the other side's tile
 // while products are made, or every 32nd element of the row while they are summed.
-#include "real/cuda/kernels/attention.cuh"
+#include "real/cuda/kernels/attention_chunks.cuh"
 
 namespace real::kernels {
 namespace {
 
 constexpr int warps = 8;
 constexpr int most_elements = 128 / warp_size;  // of a row that a lane holds
-constexpr float infinity = __builtin_huge_valf();
 
 // Shared memory: two tiles of the other side, 32 rows padded by one element against bank conflicts,
 // and the warp's own two rows.
@@ -28,18 +27,20 @@ std::size_t shared_bytes(const AttentionSizes& s) {
 }
 
 __device__ __forceinline__ void load_tile(const AttentionSizes& s, const Shared& shared, int which,
-                                          const HeadView<const float>& from, std::int64_t first) {
+                                          const HeadView<const float>& from, std::int64_t first,
+                                          int limit) {
   for (std::int64_t i = threadIdx.x; i < warp_size * s.head_dim; i += blockDim.x) {
     const std::int64_t row = i / s.head_dim;
     const std::int64_t element = i % s.head_dim;
     shared.row(which, static_cast<int>(row))[element] =
-        first + row < s.sequence ? from.rows[(first + row) * from.stride + element] : 0.0f;
+        first + row < limit ? from.rows[(first + row) * from.stride + element] : 0.0f;
   }
 }
 __device__ __forceinline__ void load_own(const AttentionSizes& s, const Shared& shared, int which,
-                                         const HeadView<const float>& from, std::int64_t row) {
+                                         const HeadView<const float>& from, std::int64_t row,
+                                         int limit) {
   for (std::int64_t i = lane_id(); i < s.head_dim; i += warp_size)
-    shared.own(which)[i] = row < s.sequence ? from.rows[row * from.stride + i] : 0.0f;
+    shared.own(which)[i] = row < limit ? from.rows[row * from.stride + i] : 0.0f;
 }
 // Own row times the lane's row of the tile.
 __device__ __forceinline__ float product(const AttentionSizes& s, const Shared& shared, int which) {
@@ -64,8 +65,8 @@ __device__ __forceinline__ void add_rows(const AttentionSizes& s, const Shared& 
 }
 __device__ __forceinline__ void store_own(const AttentionSizes& s, float factor,
                                           const float (&sum)[most_elements],
-                                          const HeadView<float>& to, std::int64_t row) {
-  if (row >= s.sequence) return;
+                                          const HeadView<float>& to, std::int64_t row, int limit) {
+  if (row >= limit) return;
 #pragma unroll
   for (int i = 0; i < most_elements; ++i) {
     const int element = lane_id() + i * warp_size;
@@ -73,24 +74,27 @@ __device__ __forceinline__ void store_own(const AttentionSizes& s, float factor,
   }
 }
 
-__global__ void forward_kernel(AttentionSizes s, const float* qkv, float* output,
-                               float* log_sum_exp) {
+template <class Chunks>
+__global__ void forward_kernel(AttentionSizes s, Chunks c, AttentionForwardFp32 o) {
   const Shared shared{s.head_dim, shared_memory<float>()};
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * warps;
-  const std::int64_t query = begin + warp_id();
+  const OwnTile own = own_tile(s, c, static_cast<int>(blockIdx.x), warps);
+  const int tokens = c.tokens(s);
+  const int query = own.begin + warp_id();
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
-  const std::int64_t end = s.causal && begin + warps < s.sequence ? begin + warps : s.sequence;
-  load_own(s, shared, 0, s.query(qkv, first_token, head), query);
+  const std::int64_t first_token = c.query_token(s, own.chunk);
+  const TileRange<Chunks> met = tiles_met<false>(s, c, own, warps, warp_size);
+  load_own(s, shared, 0, s.query(o.qkv, first_token, head), query, tokens);
   float maximum = -infinity, sum = 0;
   float out[most_elements] = {};
-  for (std::int64_t first = 0; first < end; first += warp_size) {
+  for (int tile = met.from; tile < met.to; ++tile) {
+    const TileAt at = met.at(tile, warp_size, tokens);
+    const std::int64_t from = c.key_token(s, at.chunk);
     __syncthreads();
-    load_tile(s, shared, 0, s.key(qkv, first_token, s.kv_head(head)), first);
-    load_tile(s, shared, 1, s.value(qkv, first_token, s.kv_head(head)), first);
+    load_tile(s, shared, 0, s.key(o.keys, c.keys(s), from, s.kv_head(head)), at.first, tokens);
+    load_tile(s, shared, 1, s.value(o.keys, c.keys(s), from, s.kv_head(head)), at.first, tokens);
     __syncthreads();
-    const std::int64_t key = first + lane_id();
-    const bool masked = key >= s.sequence || (s.causal && key > query);
+    const int key = at.first + lane_id();
+    const bool masked = key >= tokens || (at.own && key > query);
     const float score = masked ? -infinity : product(s, shared, 0) * s.scale;
     const float before = maximum;
     maximum = combine_warp(fmaxf(before, score), Maximum{});
@@ -103,49 +107,52 @@ __global__ void forward_kernel(AttentionSizes s, const float* qkv, float* output
       out[i] *= correction;
     add_rows(s, shared, 1, p, out);
   }
-  store_own(s, 1.0f / sum, out, s.output(output, first_token, head), query);
-  if (lane_id() == 0 && query < s.sequence && log_sum_exp != nullptr)
-    log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
-        maximum + logf(sum);
+  store_own(s, sum == 0.0f ? 0.0f : 1.0f / sum, out, s.output(o.output, first_token, head), query,
+            tokens);
+  if (lane_id() == 0 && query < tokens && o.log_sum_exp != nullptr)
+    o.log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
+        sum == 0.0f ? lowest_float : maximum + logf(sum);
 }
 
 // Rows are keys (own: key, value; other side: query, gradient) or queries (own: query, gradient;
 // other side: key, value).
-template <bool own_keys>
-__global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
+template <bool own_keys, class Chunks>
+__global__ void backward_kernel(AttentionSizes s, Chunks c, AttentionBackwardFp32 o) {
   const Shared shared{s.head_dim, shared_memory<float>()};
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * warps;
-  const std::int64_t row = begin + warp_id();
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
+  const OwnTile own = own_tile(s, c, static_cast<int>(blockIdx.x), warps);
+  const int tokens = c.tokens(s);
+  const int row = own.begin + warp_id();
+  const std::int64_t own_token = own_keys ? c.key_token(s, own.chunk) : c.query_token(s, own.chunk);
   const int shared_heads = own_keys ? s.heads / s.kv_heads : 1;
   const int kv = own_keys ? static_cast<int>(blockIdx.y) : s.kv_head(static_cast<int>(blockIdx.y));
-  const auto keys = s.key(o.qkv, first_token, kv);
-  const auto values = s.value(o.qkv, first_token, kv);
-  const std::int64_t from = own_keys && s.causal ? begin / warp_size * warp_size : 0;
-  const std::int64_t to =
-      !own_keys && s.causal && begin + warps < s.sequence ? begin + warps : s.sequence;
+  const auto keys = [&](std::int64_t token) { return s.key(o.keys, c.keys(s), token, kv); };
+  const auto values = [&](std::int64_t token) { return s.value(o.keys, c.keys(s), token, kv); };
+  const TileRange<Chunks> met = tiles_met<own_keys>(s, c, own, warps, warp_size);
   float first_sum[most_elements] = {};   // dQ or dK, before the scale
   float second_sum[most_elements] = {};  // dV
   for (int i = 0; i < shared_heads; ++i) {
     const int head = static_cast<int>(blockIdx.y) * shared_heads + i;
-    const auto queries = s.query(o.qkv, first_token, head);
-    const auto gradients = s.output(o.gradient, first_token, head);
+    const auto queries = [&](std::int64_t token) { return s.query(o.qkv, token, head); };
+    const auto gradients = [&](std::int64_t token) { return s.output(o.gradient, token, head); };
     if (i == 0) {
-      load_own(s, shared, 0, own_keys ? keys : queries, row);
-      load_own(s, shared, 1, own_keys ? values : gradients, row);
+      load_own(s, shared, 0, own_keys ? keys(own_token) : queries(own_token), row, tokens);
+      load_own(s, shared, 1, own_keys ? values(own_token) : gradients(own_token), row, tokens);
     }
-    for (std::int64_t first = from; first < to; first += warp_size) {
+    for (int tile = met.from; tile < met.to; ++tile) {
+      const TileAt at = met.at(tile, warp_size, tokens);
+      const std::int64_t token = own_keys ? c.query_token(s, at.chunk) : c.key_token(s, at.chunk);
       __syncthreads();
-      load_tile(s, shared, 0, own_keys ? queries : keys, first);
-      load_tile(s, shared, 1, own_keys ? gradients : values, first);
+      load_tile(s, shared, 0, own_keys ? queries(token) : keys(token), at.first, tokens);
+      load_tile(s, shared, 1, own_keys ? gradients(token) : values(token), at.first, tokens);
       __syncthreads();
-      const std::int64_t key = own_keys ? row : first + lane_id();
-      const std::int64_t query = own_keys ? first + lane_id() : row;
+      const int key = own_keys ? row : at.first + lane_id();
+      const int query = own_keys ? at.first + lane_id() : row;
       float p = 0, ds = 0;
-      if (key < s.sequence && query < s.sequence && (!s.causal || key <= query)) {
-        const std::int64_t at = static_cast<std::int64_t>(head) * s.tokens + first_token + query;
-        p = expf(product(s, shared, 0) * s.scale - o.log_sum_exp[at]);
-        ds = p * (product(s, shared, 1) - o.delta[at]);
+      if (key < tokens && query < tokens && (!at.own || key <= query)) {
+        const std::int64_t place =
+            static_cast<std::int64_t>(head) * s.tokens + (own_keys ? token : own_token) + query;
+        p = expf(product(s, shared, 0) * s.scale - o.log_sum_exp[place]);
+        ds = p * (product(s, shared, 1) - o.delta[place]);
       }
       add_rows(s, shared, 0, ds, first_sum);
       if (own_keys) add_rows(s, shared, 1, p, second_sum);
@@ -153,36 +160,53 @@ __global__ void backward_kernel(AttentionSizes s, AttentionBackwardFp32 o) {
   }
   const int head = static_cast<int>(blockIdx.y);
   if (own_keys) {
-    store_own(s, s.scale, first_sum, s.key(o.qkv_gradient, first_token, head), row);
-    store_own(s, 1.0f, second_sum, s.value(o.qkv_gradient, first_token, head), row);
+    store_own(s, s.scale, first_sum, s.key(o.keys_gradient, c.gradients(s), own_token, head), row,
+              tokens);
+    store_own(s, 1.0f, second_sum, s.value(o.keys_gradient, c.gradients(s), own_token, head), row,
+              tokens);
   } else {
-    store_own(s, s.scale, first_sum, s.query(o.qkv_gradient, first_token, head), row);
+    store_own(s, s.scale, first_sum, s.query(o.qkv_gradient, own_token, head), row, tokens);
   }
 }
 
-Shape grid(const char* name, const AttentionSizes& s, std::int64_t heads, StreamHandle stream) {
-  return {.name = name,
-          .blocks = {static_cast<unsigned>(divide_up(s.sequence, warps)),
-                     static_cast<unsigned>(heads), static_cast<unsigned>(s.tokens / s.sequence)},
-          .threads = warps * warp_size,
-          .shared_bytes = shared_bytes(s),
-          .stream = stream};
+Shape grid(const char* name, const AttentionSizes& s, unsigned tiles, int heads,
+           StreamHandle stream) {
+  return {
+      .name = name,
+      .blocks = {tiles, static_cast<unsigned>(heads), static_cast<unsigned>(s.tokens / s.sequence)},
+      .threads = warps * warp_size,
+      .shared_bytes = shared_bytes(s),
+      .stream = stream};
 }
 
 }  // namespace
 
-void attention_forward_fp32(const AttentionSizes& sizes, const float* qkv, float* output,
-                            float* log_sum_exp, StreamHandle stream) {
-  launch(grid("attention_forward", sizes, sizes.heads, stream), forward_kernel, sizes, qkv, output,
-         log_sum_exp);
+template <class Chunks>
+void attention_forward_fp32(const AttentionSizes& sizes, const Chunks& chunks,
+                            const AttentionForwardFp32& operands, StreamHandle stream) {
+  const unsigned tiles = own_tiles(chunks.query_chunks(), chunks.tokens(sizes), warps);
+  launch(grid("attention_forward", sizes, tiles, sizes.heads, stream), forward_kernel<Chunks>,
+         sizes, chunks, operands);
 }
 
-void attention_backward_fp32(const AttentionSizes& sizes, const AttentionBackwardFp32& operands,
-                             StreamHandle stream) {
-  launch(grid("attention_backward (keys)", sizes, sizes.kv_heads, stream), backward_kernel<true>,
-         sizes, operands);
-  launch(grid("attention_backward (queries)", sizes, sizes.heads, stream), backward_kernel<false>,
-         sizes, operands);
+template <class Chunks>
+void attention_backward_fp32(const AttentionSizes& sizes, const Chunks& chunks,
+                             const AttentionBackwardFp32& operands, StreamHandle stream) {
+  const unsigned keys = own_tiles(chunks.key_chunks(), chunks.tokens(sizes), warps);
+  const unsigned queries = own_tiles(chunks.query_chunks(), chunks.tokens(sizes), warps);
+  launch(grid("attention_backward (keys)", sizes, keys, sizes.kv_heads, stream),
+         backward_kernel<true, Chunks>, sizes, chunks, operands);
+  launch(grid("attention_backward (queries)", sizes, queries, sizes.heads, stream),
+         backward_kernel<false, Chunks>, sizes, chunks, operands);
 }
+
+template void attention_forward_fp32(const AttentionSizes&, const Whole&,
+                                     const AttentionForwardFp32&, StreamHandle);
+template void attention_forward_fp32(const AttentionSizes&, const Slices&,
+                                     const AttentionForwardFp32&, StreamHandle);
+template void attention_backward_fp32(const AttentionSizes&, const Whole&,
+                                      const AttentionBackwardFp32&, StreamHandle);
+template void attention_backward_fp32(const AttentionSizes&, const Slices&,
+                                      const AttentionBackwardFp32&, StreamHandle);
 
 }  // namespace real::kernels

@@ -1,4 +1,5 @@
 // Tables whose rows are looked up by token or by position.
+#include "real/cuda/kernels/context.cuh"
 #include "real/cuda/kernels/launch.cuh"
 
 namespace real::kernels {
@@ -117,7 +118,9 @@ __global__ void add_table_kernel(Positions positions, std::int64_t width, const 
                                  const T* input, T* output) {
   const std::int64_t vectors = width / count;
   for (std::int64_t i = global_thread(); i < positions.tokens * vectors; i += global_threads()) {
-    const std::int64_t position = (positions.first_token + i / vectors) % positions.sequence;
+    const std::int64_t position =
+        position_of(positions.context, (positions.first_token + i / vectors) % positions.sequence,
+                    positions.sequence);
     float x[count], y[count];
     load(input + i * count, x);
     load(table + position * width + i % vectors * count, y);
@@ -128,17 +131,20 @@ __global__ void add_table_kernel(Positions positions, std::int64_t width, const 
   }
 }
 
-// A thread owns an element of the table and adds the tokens at its position in their order.
+// A thread owns an element of the table, of a position that is here, and adds the tokens there in
+// their order.
 template <class T, class G>
 __global__ void add_table_gradient_kernel(Positions positions, std::int64_t width,
                                           const T* gradient, G* table_gradient, bool accumulate) {
   for (std::int64_t i = global_thread(); i < positions.sequence * width; i += global_threads()) {
     const std::int64_t begin = positions.first_token % positions.sequence;
     std::int64_t token = (i / width + positions.sequence - begin) % positions.sequence;
-    float sum = accumulate ? to_float(table_gradient[i]) : 0.0f;
+    const std::int64_t position = position_of(positions.context, i / width, positions.sequence);
+    G* to = table_gradient + position * width + i % width;
+    float sum = accumulate ? to_float(*to) : 0.0f;
     for (; token < positions.tokens; token += positions.sequence)
       sum += to_float(gradient[token * width + i % width]);
-    table_gradient[i] = from_float<G>(sum);
+    *to = from_float<G>(sum);
   }
 }
 
@@ -147,8 +153,9 @@ Lookup lookup_of(const TableShape& shape, const TokenIds& tokens) {
 }
 
 void check_positions(const char* name, const TableShape& shape, const Positions& positions) {
-  if (shape.first_row != 0 || positions.sequence > shape.rows)
-    refuse(name, "a sequence of " + std::to_string(positions.sequence) + " on a table of " +
+  const std::int64_t sequence = positions.sequence * positions.context.ranks;
+  if (shape.first_row != 0 || sequence > shape.rows)
+    refuse(name, "a sequence of " + std::to_string(sequence) + " on a table of " +
                      std::to_string(shape.rows) + " positions");
 }
 
@@ -232,10 +239,11 @@ void add_table_backward(const TableShape& shape, const Positions& positions,
   const std::int64_t items = positions.sequence * shape.width;
   with_type("add_table_backward", operands.gradient_dtype, [&](auto gradient_type) {
     using G = typename decltype(gradient_type)::type;
-    // Positions beyond the sequence have no gradient.
+    // Positions beyond the sequence, and those of other context ranks, have no gradient.
     if (!operands.accumulate) {
-      zero(as<G>(operands.table_gradient) + items,
-           (shape.rows * shape.width - items) * static_cast<std::int64_t>(sizeof(G)), stream);
+      const std::int64_t first = positions.context.ranks > 1 ? 0 : items;
+      zero(as<G>(operands.table_gradient) + first,
+           (shape.rows * shape.width - first) * static_cast<std::int64_t>(sizeof(G)), stream);
     }
     if (items == 0) return;
     with_type("add_table_backward", shape.dtype, [&](auto type) {

@@ -1,5 +1,6 @@
 // Kernels that work on the heads of rows [queries | keys | values]: norms of single heads, rotary
 // embedding.
+#include "real/cuda/kernels/context.cuh"
 #include "real/cuda/kernels/norm.cuh"
 
 namespace real::kernels {
@@ -172,8 +173,8 @@ HeadRows head_rows(const char* name, const HeadsShape& shape, float epsilon) {
 
 // A thread turns `count` pairs of one head.
 template <int count, class T>
-__global__ void rotary_kernel(HeadRows rows, std::int64_t sequence, float direction,
-                              const float* table, const T* input, T* output) {
+__global__ void rotary_kernel(HeadRows rows, std::int64_t sequence, ContextShare share,
+                              float direction, const float* table, const T* input, T* output) {
   const std::int64_t half = rows.head_dim / 2;
   const std::int64_t per_head = half / count;
   const std::int64_t heads = rows.heads + rows.kv_heads;
@@ -183,7 +184,8 @@ __global__ void rotary_kernel(HeadRows rows, std::int64_t sequence, float direct
     const std::int64_t head = item / per_head % heads;
     const std::int64_t token = item / per_head / heads;
     const std::int64_t at = token * rows.row() + head * rows.head_dim + pair;
-    const float* turn = table + (token % sequence * half + pair) * 2;
+    const std::int64_t position = position_of(share, token % sequence, sequence);
+    const float* turn = table + (position * half + pair) * 2;
     float a[count], b[count];
     load(input + at, a);
     load(input + at + half, b);
@@ -292,8 +294,8 @@ void rotary(const HeadsShape& shape, bool backward, const float* table, const vo
               .blocks = {stride_blocks(items / n, block_threads)},
               .threads = block_threads,
               .stream = stream},
-             rotary_kernel<n, T>, rows, shape.sequence, backward ? -1.0f : 1.0f, table,
-             as<T>(input), as<T>(output));
+             rotary_kernel<n, T>, rows, shape.sequence, shape.context, backward ? -1.0f : 1.0f,
+             table, as<T>(input), as<T>(output));
     });
     copy_values(shape, as<T>(input), as<T>(output), stream);
   });

@@ -121,6 +121,25 @@ void NcclWorld::all_to_all(std::size_t index, const Call& call, cudaStream_t str
   check_call(ncclGroupEnd(), index, "an all-to-all");
 }
 
+void NcclWorld::ring_shift(std::size_t index, std::span<const Call> pieces, bool backward,
+                           cudaStream_t stream) {
+  const auto ranks = static_cast<int>(at(index).members.size());
+  const int next = (at(index).position + 1) % ranks;
+  const int before = (at(index).position + ranks - 1) % ranks;
+  const NcclPool::Use members = use(index);
+  check_call(ncclGroupStart(), index, "a ring shift");
+  for (const Call& piece : pieces) {
+    const auto count = static_cast<std::size_t>(piece.count);
+    check_call(ncclSend(piece.input, count, data_type(piece.dtype), backward ? before : next,
+                        members.handle(), stream),
+               index, "a ring shift");
+    check_call(ncclRecv(piece.output, count, data_type(piece.dtype), backward ? next : before,
+                        members.handle(), stream),
+               index, "a ring shift");
+  }
+  check_call(ncclGroupEnd(), index, "a ring shift");
+}
+
 void NcclWorld::send(std::size_t index, const Call& call, cudaStream_t stream) {
   check_call(ncclSend(call.input, static_cast<std::size_t>(call.count), data_type(call.dtype), 1,
                       use(index).handle(), stream),

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ class NcclWorld {
   void all_gather(std::size_t index, const Call& call, cudaStream_t stream);
   // Member i gets part i of every member's input, in the order of the members.
   void all_to_all(std::size_t index, const Call& call, cudaStream_t stream);
+  // Every member sends the inputs to the next one (backward: to the one before), and gets the
+  // outputs from the other side, all in one message. No input overlaps an output.
+  void ring_shift(std::size_t index, std::span<const Call> pieces, bool backward,
+                  cudaStream_t stream);
   void send(std::size_t index, const Call& call, cudaStream_t stream);
   void receive(std::size_t index, const Call& call, cudaStream_t stream);
   // Reduce-scatter in the node, all-reduce along the rail, all-gather in the node; elements that

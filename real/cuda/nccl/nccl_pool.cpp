@@ -107,10 +107,15 @@ struct FirstUse {
   DeviceMemory input, output;  // a number of each member
 };
 
-ncclResult_t exchange(const Communicator& communicator, ncclComm_t handle, const FirstUse& use) {
+// With every member, or with the two neighbours of a ring, which turns either way.
+ncclResult_t exchange(const Communicator& communicator, ncclComm_t handle, const FirstUse& use,
+                      bool ring) {
   const auto ranks = static_cast<int>(communicator.members.size());
+  const int after = (communicator.position + 1) % ranks;
+  const int before = (communicator.position + ranks - 1) % ranks;
   ncclResult_t result = ncclGroupStart();
   for (int peer = 0; peer < ranks && result == ncclSuccess; ++peer) {
+    if (ring && peer != after && peer != before) continue;
     const std::int64_t at = peer * static_cast<std::int64_t>(sizeof(float));
     result = ncclSend(use.input.at(at), 1, ncclFloat32, peer, handle, use.stream.get());
     if (result != ncclSuccess) break;
@@ -133,7 +138,8 @@ ncclResult_t one_of(sim::CollectiveKind kind, const Communicator& communicator, 
     case sim::CollectiveKind::all_gather:
       return ncclAllGather(in, out, 1, ncclFloat32, handle, on);
     case sim::CollectiveKind::all_to_all:
-      return exchange(communicator, handle, use);
+    case sim::CollectiveKind::ring_shift:
+      return exchange(communicator, handle, use, kind == sim::CollectiveKind::ring_shift);
     default:
       return ncclSuccess;  // the backend has no other
   }

@@ -4,6 +4,7 @@
 
 #include "real/cuda/device.hpp"
 #include "real/cuda/prepare.hpp"
+#include "real/engine/keys_exchange.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "sim/base/check.hpp"
 
@@ -23,6 +24,7 @@ const BoundGroup& group_of(const BoundProgram& program, const BoundOp& op) {
 
 Launch Preparation::communication(const BoundOp& op) {
   if (op.transfer != nullptr) return message(op);
+  if (exchanges_keys(op.action)) return exchange_of_keys(op);
   const NcclWorld::Call call = call_of(op);
   Launch launch = collective(op, call);
   if (op.action != Action::sum_tensor_gradients) return launch;
@@ -88,6 +90,13 @@ NcclWorld::Call Preparation::call_of(const BoundOp& op) {
   return call;
 }
 
+std::size_t Preparation::communicator_of(const BoundOp& op) const {
+  const sim::GroupRole role = op.collective->group;
+  const std::size_t index = parts_.nccl.find(CommunicatorKind::group, role, op.stream);
+  SIM_CHECK(index != NcclWorld::npos, sim::word(role), sim::word(op.stream));
+  return index;
+}
+
 Launch Preparation::collective(const BoundOp& op, const NcclWorld::Call& call) {
   NcclWorld* nccl = &parts_.nccl;
   const sim::GroupRole role = op.collective->group;
@@ -97,8 +106,7 @@ Launch Preparation::collective(const BoundOp& op, const NcclWorld::Call& call) {
     SIM_CHECK(rail != NcclWorld::npos, nccl->at(node).name());
     return [=](cudaStream_t stream) { nccl->hierarchical_all_reduce(node, rail, call, stream); };
   }
-  const std::size_t index = nccl->find(CommunicatorKind::group, role, op.stream);
-  SIM_CHECK(index != NcclWorld::npos, sim::word(role), sim::word(op.stream));
+  const std::size_t index = communicator_of(op);
   switch (op.collective->kind) {
     case CollectiveKind::all_reduce:
       return [=](cudaStream_t stream) { nccl->all_reduce(index, call, stream); };

@@ -1,6 +1,5 @@
 // Attention over context ranks (sim/plan/rules/context-parallel.md): queries of a rank's tokens
 // against slices, each of which has the keys and values of one rank's tokens, [tokens, k|v].
-// Backends that do not have it leave the table out.
 #pragma once
 
 #include "real/engine/kernels.hpp"
@@ -31,7 +30,9 @@ struct SliceBackward {
   const void* keys = nullptr;
   void* keys_gradient = nullptr;
 };
-void attend_backward(const SliceShape& shape, const SliceBackward& operands, StreamHandle stream);
+// The workspace is as large as that of attention_backward() of these queries.
+void attend_backward(const SliceShape& shape, const SliceBackward& operands, Workspace workspace,
+                     StreamHandle stream);
 
 // Adds a part to what has been attended so far, by the log-sum-exps of both.
 struct MergedOutputs {
@@ -70,13 +71,16 @@ void order_by_rank(const HeadExchange& shape, const void* tensor, void* message,
 void order_by_token(const HeadExchange& shape, const void* message, void* tensor,
                     StreamHandle stream);
 
+// As STEPCAST_KERNELS.
+#define STEPCAST_CONTEXT_KERNELS(DO) \
+  DO(attend)                         \
+  DO(attend_backward) DO(merge_outputs) DO(merge_gradients) DO(order_by_rank) DO(order_by_token)
+
 struct ContextTable {
-  decltype(&kernels::attend) attend = nullptr;
-  decltype(&kernels::attend_backward) attend_backward = nullptr;
-  decltype(&kernels::merge_outputs) merge_outputs = nullptr;
-  decltype(&kernels::merge_gradients) merge_gradients = nullptr;
-  decltype(&kernels::order_by_rank) order_by_rank = nullptr;
-  decltype(&kernels::order_by_token) order_by_token = nullptr;
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define STEPCAST_KERNEL(name) decltype(&kernels::name) name = nullptr;
+  STEPCAST_CONTEXT_KERNELS(STEPCAST_KERNEL)
+#undef STEPCAST_KERNEL
 };
 
 }  // namespace real::kernels

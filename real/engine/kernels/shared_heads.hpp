@@ -1,7 +1,6 @@
 // Tensor parallelism beyond the key/value heads (sim/model/key_heads.hpp): each tensor rank makes
 // equal columns of [queries | keys | values] of all heads, which are gathered; it attends with its
-// own queries and one head of keys and values, which other ranks have as well. Backends that do not
-// have it leave the table out.
+// own queries and one head of keys and values, which other ranks have as well.
 #pragma once
 
 #include <array>
@@ -24,9 +23,14 @@ void take_heads(const SharedHeads& shape, const void* gathered, void* own, Strea
 // The gradient of what was taken, and zeros, in the order of what was gathered.
 void spread_heads(const SharedHeads& shape, const void* own, void* gathered, StreamHandle stream);
 
+// As STEPCAST_KERNELS.
+#define STEPCAST_SHARED_HEADS_KERNELS(DO) DO(take_heads) DO(spread_heads)
+
 struct SharedHeadsTable {
-  decltype(&kernels::take_heads) take_heads = nullptr;
-  decltype(&kernels::spread_heads) spread_heads = nullptr;
+// NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define STEPCAST_KERNEL(name) decltype(&kernels::name) name = nullptr;
+  STEPCAST_SHARED_HEADS_KERNELS(STEPCAST_KERNEL)
+#undef STEPCAST_KERNEL
 };
 
 }  // namespace real::kernels

@@ -93,7 +93,8 @@ Launch KernelLaunches::attend_slice_backward(const BoundOp& op) {
                                                         .gradient = at(op, Role::gradient),
                                                         .qkv_gradient = at(op, to)},
                                           .keys = at(op, Role::keys),
-                                          .keys_gradient = at(op, Role::keys_gradient)});
+                                          .keys_gradient = at(op, Role::keys_gradient)},
+                   workspace(op));
 }
 
 // Forward, queries, keys and values go to the ranks of their heads, then the output comes back;

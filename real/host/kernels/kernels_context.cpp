@@ -128,6 +128,8 @@ auto part_of(auto data, std::int64_t first, std::int64_t count) {
   return array(data.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
 }
 
+}  // namespace
+
 void attend(const SliceShape& shape, const void* qkv, const void* keys, void* output,
             float* log_sum_exp, StreamHandle) {
   const In from{shape.heads.dtype, qkv, shape.heads.tokens * shape.heads.row()};
@@ -165,7 +167,7 @@ void attend(const SliceShape& shape, const void* qkv, const void* keys, void* ou
 }
 
 void attend_backward(const SliceShape& shape, const kernels::SliceBackward& operands,
-                     StreamHandle) {
+                     kernels::Workspace, StreamHandle) {
   const kernels::AttentionBackward& of = operands.attention;
   const sim::DType dtype = shape.heads.dtype;
   const std::int64_t rows = shape.heads.tokens * shape.heads.row();
@@ -252,6 +254,8 @@ void merge_gradients(const SliceShape& shape, const kernels::MergedGradients& op
   if (operands.turn == MergeTurn::last) to.rightCols(keys) = gradient;
 }
 
+namespace {
+
 // visit(row of the message, row of the tensor, first column there)
 template <class Visit>
 void for_each_row(const HeadExchange& shape, Visit visit) {
@@ -271,6 +275,8 @@ void for_each_row(const HeadExchange& shape, Visit visit) {
     }
   }
 }
+
+}  // namespace
 
 void order_by_rank(const HeadExchange& shape, const void* tensor, void* message, StreamHandle) {
   const In from{shape.dtype, tensor, shape.tensor()};
@@ -294,15 +300,10 @@ void order_by_token(const HeadExchange& shape, const void* message, void* tensor
   });
 }
 
-}  // namespace
-
 const kernels::ContextTable& host_context() {
-  static constexpr kernels::ContextTable table{.attend = attend,
-                                               .attend_backward = attend_backward,
-                                               .merge_outputs = merge_outputs,
-                                               .merge_gradients = merge_gradients,
-                                               .order_by_rank = order_by_rank,
-                                               .order_by_token = order_by_token};
+#define STEPCAST_KERNEL(name) .name = host::name,
+  static constexpr kernels::ContextTable table{STEPCAST_CONTEXT_KERNELS(STEPCAST_KERNEL)};
+#undef STEPCAST_KERNEL
   return table;
 }
 

@@ -26,6 +26,8 @@ void for_each_shared(const SharedHeads& shape, Visit visit) {
   }
 }
 
+}  // namespace
+
 void take_heads(const SharedHeads& shape, const void* gathered, void* own, StreamHandle) {
   const std::int64_t all = shape.tokens * shape.features;
   const In from{shape.dtype, gathered, all};
@@ -45,11 +47,10 @@ void spread_heads(const SharedHeads& shape, const void* own, void* gathered, Str
   for_each_shared(shape, [&](std::size_t at, std::size_t part) { parts[part] = rows[at]; });
 }
 
-}  // namespace
-
 const kernels::SharedHeadsTable& host_shared_heads() {
-  static constexpr kernels::SharedHeadsTable table{.take_heads = take_heads,
-                                                   .spread_heads = spread_heads};
+#define STEPCAST_KERNEL(name) .name = host::name,
+  static constexpr kernels::SharedHeadsTable table{STEPCAST_SHARED_HEADS_KERNELS(STEPCAST_KERNEL)};
+#undef STEPCAST_KERNEL
   return table;
 }
 

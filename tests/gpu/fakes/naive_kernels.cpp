@@ -5,6 +5,8 @@
 
 #include "real/cuda/prepare.hpp"
 #include "real/host/kernels/host_kernels.hpp"
+#include "real/host/kernels/kernels_context.hpp"
+#include "real/host/kernels/kernels_shared_heads.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 
 namespace real {
@@ -14,6 +16,8 @@ namespace {
 template <class First, class... Others>
 std::uint64_t type_of(const First& first, const Others&...) {
   if constexpr (requires { first.dtype; }) return static_cast<std::uint64_t>(first.dtype);
+  if constexpr (requires { first.heads.dtype; })
+    return static_cast<std::uint64_t>(first.heads.dtype);
   if constexpr (std::is_same_v<First, sim::DType>) return static_cast<std::uint64_t>(first);
   return 0;
 }
@@ -56,8 +60,8 @@ void rotary(const kernels::HeadsShape& shape, bool backward, const float* table,
 
 }  // namespace
 
-const kernels::Table& cuda_kernels() {
 #define STEPCAST_KERNEL(name) .name = Late<&host::name>::call,
+const kernels::Table& cuda_kernels() {
   static const kernels::Table table = [] {
     kernels::Table all{STEPCAST_KERNELS(STEPCAST_KERNEL)};
     all.rotary_table_bytes = rotary_table_bytes;
@@ -65,8 +69,18 @@ const kernels::Table& cuda_kernels() {
     all.rotary = rotary;
     return all;
   }();
-#undef STEPCAST_KERNEL
   return table;
 }
+
+const kernels::ContextTable& cuda_context() {
+  static constexpr kernels::ContextTable table{STEPCAST_CONTEXT_KERNELS(STEPCAST_KERNEL)};
+  return table;
+}
+
+const kernels::SharedHeadsTable& cuda_shared_heads() {
+  static constexpr kernels::SharedHeadsTable table{STEPCAST_SHARED_HEADS_KERNELS(STEPCAST_KERNEL)};
+  return table;
+}
+#undef STEPCAST_KERNEL
 
 }  // namespace real

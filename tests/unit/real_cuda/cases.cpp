@@ -89,6 +89,60 @@ std::vector<Case> frameworks() {
   };
 }
 
+void make_context(ToyRun& run, int ranks, sim::ContextExchange exchange) {
+  run.layout.context_parallel = ranks;
+  run.layout.context_exchange = exchange;
+}
+
+// Two key/value heads on four tensor ranks.
+void share_key_heads(ToyRun& run) {
+  run.shape.heads = 4;
+  run.shape.kv_heads = 2;
+  run.shares_key_heads = true;
+  run.layout.tensor_parallel = 4;
+}
+
+std::vector<Case> over_context_ranks() {
+  using sim::ContextExchange;
+  return {
+      {"ring of 2, tensor and sequence parallel, ZeRO-1",
+       [](ToyRun& r) {
+         make_context(r, 2, ContextExchange::ring);
+         r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.zero_stage = 1;
+       }},
+      {"ring of 4, recomputed",
+       [](ToyRun& r) {
+         make_context(r, 4, ContextExchange::ring);
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"all-gather of 2, dp 2, ZeRO-3, packed sequences",
+       [](ToyRun& r) {
+         make_context(r, 2, ContextExchange::all_gather);
+         r.layout.data_parallel = 2, r.layout.zero_stage = 3;
+         r.layout.packed_length = 4;
+       }},
+      {"all-to-all of 2, pp 2, attention again",
+       [](ToyRun& r) {
+         make_context(r, 2, ContextExchange::all_to_all);
+         r.layout.pipeline_parallel = 2;
+         r.layout.recompute = sim::Recompute::selective;
+         r.layout.recompute_modules = {sim::RecomputeModule::core_attn};
+       }},
+      {"shared key/value heads, sequence parallel",
+       [](ToyRun& r) {
+         share_key_heads(r);
+         r.layout.sequence_parallel = true;
+       }},
+      {"shared key/value heads, ring of 2, recomputed",
+       [](ToyRun& r) {
+         share_key_heads(r);
+         make_context(r, 2, ContextExchange::ring);
+         r.layout.recompute = sim::Recompute::full;
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -182,6 +236,8 @@ std::vector<Case> cases() {
                    r.layout.packed_length = 4;
                    r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
                  }});
+  for (Case& one : over_context_ranks())
+    all.push_back(std::move(one));
   return all;
 }
 
@@ -197,6 +253,7 @@ ToyResult reference_of(const ToyRun& run) {
   host.host = true;
   host.graphs = false;
   host.framework = {};
+  host.layout.context_parallel = 1;  // one rank with all tokens
   return run_toy(host);
 }
 

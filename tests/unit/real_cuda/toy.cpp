@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "real/cuda/environment.hpp"
+#include "real/engine/data/tokens.hpp"
 #include "real/engine/initial_weights.hpp"
 #include "real/engine/rank_state.hpp"
 #include "real/host/host_backend.hpp"
@@ -15,22 +16,21 @@ namespace cuda_test {
 namespace {
 
 // Every token follows from the one before it.
-std::vector<std::int32_t> tokens_of(const ToyRun& run, int step, int replica) {
-  const sim::Layout& layout = run.layout;
-  const std::int64_t packed = layout.sequence_length / layout.attended_length();
-  const std::int64_t rows = layout.micro_batches() * layout.micro_batch * packed;
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    // Replicas take turns, so that every layout sees the same rows in a step.
-    const std::int64_t global = row * layout.data_parallel + replica;
-    std::int64_t token = (step * 31 + global * 7) % run.shape.vocabulary;
-    for (std::int64_t i = 0; i <= layout.attended_length(); ++i) {
-      tokens.push_back(static_cast<std::int32_t>(token));
-      token = (token * 5 + 3) % run.shape.vocabulary;
+class ToySamples : public real::Samples {
+ public:
+  explicit ToySamples(const ToyRun& run) : run_{run} {}
+  void sample(std::uint64_t, std::int64_t step, std::int64_t sample,
+              std::int32_t* to) const override {
+    std::int64_t token = (step * 31 + sample * 7) % run_.shape.vocabulary;
+    for (std::int64_t i = 0; i <= run_.layout.attended_length(); ++i) {
+      to[i] = static_cast<std::int32_t>(token);
+      token = (token * 5 + 3) % run_.shape.vocabulary;
     }
   }
-  return tokens;
-}
+
+ private:
+  const ToyRun& run_;
+};
 
 std::unique_ptr<real::Backend> make_backend(const ToyRun& run, const real::BoundProgram& bound,
                                             real::Transport& transport) {
@@ -66,8 +66,9 @@ class Rank {
   }
 
   real::StepOutcome step(int index) {
-    return backend_->step(
-        {.step = index, .tokens = tokens_of(run_, index, bound_.at.data), .record = run_.record});
+    const auto tokens = real::tokens_of_rank(ToySamples{run_}, run_.layout, 0, index,
+                                             bound_.at.data, bound_.at.context);
+    return backend_->step({.step = index, .tokens = tokens, .record = run_.record});
   }
 
   // The owned elements of every parameter into their places.
@@ -142,8 +143,7 @@ void run_steps(Shared& shared, Rank& rank, std::size_t index) {
     }
     const real::StepOutcome outcome = rank.step(step);
     const std::lock_guard lock{shared.mutex};
-    const auto replicas =
-        static_cast<double>(run.layout.data_parallel * run.layout.tensor_parallel);
+    const auto replicas = static_cast<double>(run.layout.replicas() * run.layout.tensor_parallel);
     shared.result.loss[static_cast<std::size_t>(step)] +=
         outcome.loss / static_cast<double>(run.layout.micro_batches()) / replicas;
     if (index == 0) shared.result.norm[static_cast<std::size_t>(step)] = outcome.gradient_norm;
@@ -211,6 +211,7 @@ ToyResult run_toy(const ToyRun& run) {
   fakes::set_behaviour(run.behaviour);
   sim::Model model = sim::build_transformer(run.shape);
   if (run.framework != sim::Framework{}) sim::run_with(run.framework, model);
+  model.execution.shares_key_heads = run.shares_key_heads;
   for (const sim::LayoutProblem& problem : sim::layout_problems(run.layout, model))
     throw std::logic_error(problem.key + ": " + problem.what);
   Shared shared{.run = run, .model = model};

@@ -23,6 +23,7 @@ struct ToyRun {
   sim::Training training{};
   real::Algorithms algorithms{};
   int steps = 3;
+  bool shares_key_heads = false;
   bool host = false;  // by the host backend instead
   bool graphs = false;
   bool record = false;

@@ -352,7 +352,6 @@ const std::map<Feature, Change>& samples() {
          s.layout.local_steps = 4;
        }},
       {host_operators, [](Sample& s) { s.layout.offload_optimizer = sim::OffloadTarget::cpu; }},
-      {collectives, [](Sample& s) { s.layout.context_parallel = 2; }},
   };
   return all;
 }
