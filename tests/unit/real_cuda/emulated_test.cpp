@@ -40,7 +40,9 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
       Named{"tied head over two stages", false}, Named{"mixture, ep 2 of dp 4, ZeRO-1", true},
       Named{"mixture, tp 2 ep 4 over tensor ranks", true},
       Named{"mixture, tp 2 ep 2 etp 2, recomputed", false},
-      Named{"mixture of one expert per token, pp 2 ep 2", true});
+      Named{"mixture of one expert per token, pp 2 ep 2", true},
+      Named{"adapters, full recomputation, ZeRO-1", false},
+      Named{"adapters of weights in NF4, pp 2", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   run.graphs = named.llama;
@@ -52,7 +54,8 @@ TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within
           "[real_cuda_emulated]") {
   const Named named = GENERATE(Named{"one rank", false}, Named{"ZeRO-3", true},
                                Named{"tensor and sequence parallel", false},
-                               Named{"mixture, tp 2 ep 2 etp 2, recomputed", true});
+                               Named{"mixture, tp 2 ep 2 etp 2, recomputed", true},
+                               Named{"adapters of weights in NF4, pp 2", false});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   const ToyResult reference = reference_of(run);
