@@ -52,6 +52,7 @@ class CudaBackend : public Backend {
   void run(StepMode mode);
   void wait_for_device();
   void beat(std::int64_t op);
+  void check_place(std::int64_t offset, std::int64_t bytes) const;
   std::string name_of(std::int64_t op) const;
   StepResults results() const;
   std::int64_t first_not_finite(const StepInput& input, const StepResults& found);
@@ -112,6 +113,7 @@ void CudaBackend::prepare() {
   Preparation preparation{{.program = program_,
                            .training = setup_.training,
                            .arena = memory_.arena().at(0),
+                           .frozen = memory_.frozen().at(0),
                            .memory = memory_.step(),
                            .gemms = *gemms_,
                            .nccl = *nccl_,
@@ -141,7 +143,7 @@ void CudaBackend::load_kernels(const std::vector<Launch>& launches,
   zero(memory_.scratch().at(memory_.layout().upload), memory_.layout().upload_bytes);
   zero(memory_.scratch().at(memory_.layout().results), sizeof(StepResults));
   run_first_launches({.program = program_,
-                      .arena = memory_.arena().at(0),
+                      .memory = memory_,
                       .launches = launches,
                       .scans = scans,
                       .packing = packing},
@@ -295,18 +297,23 @@ StepResults CudaBackend::results() const {
   return results;
 }
 
+// In the arena, or in the frozen weights behind it.
+void CudaBackend::check_place(std::int64_t offset, std::int64_t bytes) const {
+  const std::int64_t arena = memory_.arena().bytes();
+  const std::int64_t end = offset < arena ? arena : arena + memory_.frozen().bytes();
+  SIM_CHECK(offset >= 0 && offset + bytes <= end, offset, bytes);
+}
+
 void CudaBackend::read(std::int64_t offset, std::span<std::byte> to) {
-  SIM_CHECK(offset >= 0 && offset + std::ssize(to) <= memory_.arena().bytes(), offset, to.size());
+  check_place(offset, std::ssize(to));
   check(cudaSetDevice(device_), "cudaSetDevice");
-  check(cudaMemcpy(to.data(), memory_.arena().at(offset), to.size(), cudaMemcpyDeviceToHost),
-        "a read");
+  check(cudaMemcpy(to.data(), memory_.at(offset), to.size(), cudaMemcpyDeviceToHost), "a read");
 }
 
 void CudaBackend::write(std::int64_t offset, std::span<const std::byte> from) {
-  SIM_CHECK(offset >= 0 && offset + std::ssize(from) <= memory_.arena().bytes(), offset,
-            from.size());
+  check_place(offset, std::ssize(from));
   check(cudaSetDevice(device_), "cudaSetDevice");
-  check(cudaMemcpy(memory_.arena().at(offset), from.data(), from.size(), cudaMemcpyHostToDevice),
+  check(cudaMemcpy(memory_.at(offset), from.data(), from.size(), cudaMemcpyHostToDevice),
         "a write");
   // The copy from pageable memory may be under way still (CUDA Runtime API, "API synchronization
   // behavior"), and no stream of a step waits for the default stream.

@@ -46,7 +46,6 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
       layout.secondary_shard)
     problems.refuse(Feature::compression);
   if (layout.uses_host()) problems.refuse(Feature::offload);
-  if (layout.trains_adapters()) problems.refuse(Feature::adapters);
   if (layout.trains_apart()) problems.refuse(Feature::local_steps);
   if (layout.optimizer == sim::OptimizerKind::lamb) problems.refuse(Feature::lamb);
   if (layout.has_servers()) problems.refuse(Feature::servers);

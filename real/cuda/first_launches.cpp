@@ -14,7 +14,8 @@ namespace {
 std::vector<std::int64_t> key_of(const BoundOp& op) {
   std::vector<std::int64_t> key{
       static_cast<std::int64_t>(op.action), static_cast<std::int64_t>(op.pass),
-      static_cast<std::int64_t>(op.kind), static_cast<std::int64_t>(op.accumulate)};
+      static_cast<std::int64_t>(op.kind),   static_cast<std::int64_t>(op.accumulate),
+      static_cast<std::int64_t>(op.turn),   op.first_feature};
   key.push_back(op.model_op == nullptr ? -1 : static_cast<std::int64_t>(op.model_op->function));
   for (const Operand& operand : op.operands) {
     key.push_back(operand.exists() ? operand.bytes : -1);
@@ -24,12 +25,12 @@ std::vector<std::int64_t> key_of(const BoundOp& op) {
   return key;
 }
 
-void zero_operands(const BoundOp& op, std::byte* arena, cudaStream_t stream) {
+void zero_operands(const BoundOp& op, const ProgramMemory& memory, cudaStream_t stream) {
   for (const Operand& operand : op.operands) {
     if (!operand.exists() || operand.bytes == 0) continue;
-    check(
-        cudaMemsetAsync(arena + operand.offset, 0, static_cast<std::size_t>(operand.bytes), stream),
-        "cudaMemsetAsync");
+    check(cudaMemsetAsync(memory.at(operand.offset), 0, static_cast<std::size_t>(operand.bytes),
+                          stream),
+          "cudaMemsetAsync");
   }
 }
 
@@ -41,14 +42,15 @@ void run_first_launches(const FirstLaunches& what, cudaStream_t stream) {
     const BoundOp& op = what.program.ops[i];
     const bool communicates = op.collective != nullptr || op.transfer != nullptr;
     if (!seen.insert(key_of(op)).second) continue;
-    zero_operands(op, what.arena, stream);
+    zero_operands(op, what.memory, stream);
     if (!communicates) what.launches[i](stream);
     what.scans[i](stream);
   }
   for (const Launch& launch : what.packing)
     launch(stream);
   // The kernel that zeroes the rest of a message in which a collective packs gradients.
-  cuda_kernels().zero(what.arena, std::min<std::int64_t>(what.program.arena_bytes, 256), stream);
+  cuda_kernels().zero(what.memory.arena().at(0),
+                      std::min<std::int64_t>(what.program.arena_bytes, 256), stream);
 }
 
 }  // namespace real

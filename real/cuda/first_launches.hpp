@@ -7,13 +7,13 @@
 
 #include <span>
 
-#include "real/cuda/prepare.hpp"
+#include "real/cuda/program_memory.hpp"
 
 namespace real {
 
 struct FirstLaunches {
   const BoundProgram& program;
-  std::byte* arena = nullptr;        // numbers are overwritten
+  const ProgramMemory& memory;       // numbers are overwritten
   std::span<const Launch> launches;  // by operator; those that communicate are left out
   std::span<const Launch> scans;
   std::span<const Launch> packing;  // the kernels of those that communicate

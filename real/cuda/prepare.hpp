@@ -41,6 +41,7 @@ class Preparation {
     const BoundProgram& program;
     const sim::Training& training;
     std::byte* arena = nullptr;
+    std::byte* frozen = nullptr;  // weights behind the arena
     const StepMemory& memory;
     Gemms& gemms;
     NcclWorld& nccl;
@@ -53,6 +54,7 @@ class Preparation {
         kernels_{{.program = parts.program,
                   .training = parts.training,
                   .arena = parts.arena,
+                  .host = parts.frozen,
                   .memory = parts.memory,
                   .kernels = cuda_kernels(),
                   .attentions = cuda_attentions(),

@@ -38,6 +38,7 @@ int select_device(int device) {
 ProgramMemory::ProgramMemory(const BoundProgram& program)
     : program_{program},
       arena_{program.arena_bytes, "the arena"},
+      frozen_{program.host_bytes, "frozen weights"},
       layout_{scratch_layout(program, cuda_kernels(), cuda_attentions(), real::gemm_workspace)},
       scratch_{layout_.bytes, "workspaces and tables beside the arena"},
       step_{step_memory(layout_, program, scratch_.at(0))} {}

@@ -1,5 +1,5 @@
-// ProgramMemory is the memory of a rank's program on its device: the arena, and beside it one block
-// with tables, scalars and workspaces.
+// ProgramMemory is the memory of a rank's program on its device: the arena, frozen weights behind
+// it, and beside them one block with tables, scalars and workspaces.
 #pragma once
 
 #include "real/cuda/device.hpp"
@@ -19,6 +19,12 @@ class ProgramMemory {
   explicit ProgramMemory(const BoundProgram& program);
 
   const DeviceMemory& arena() const { return arena_; }
+  // What the plan gives no operand (BoundProgram::frozen).
+  const DeviceMemory& frozen() const { return frozen_; }
+  // An offset of an operand, or of a part of one, on the device.
+  std::byte* at(std::int64_t offset) const {
+    return offset < arena_.bytes() ? arena_.at(offset) : frozen_.at(offset - arena_.bytes());
+  }
   const DeviceMemory& scratch() const { return scratch_; }
   const ScratchLayout& layout() const { return layout_; }
   const StepMemory& step() const { return step_; }
@@ -28,7 +34,7 @@ class ProgramMemory {
 
  private:
   const BoundProgram& program_;
-  DeviceMemory arena_;
+  DeviceMemory arena_, frozen_;
   ScratchLayout layout_;
   DeviceMemory scratch_;
   StepMemory step_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "real/engine/kernels/nf4.hpp"
 #include "real/engine/kernels/normal_values.hpp"
@@ -41,9 +42,9 @@ void write_frozen(const BoundProgram& bound, const std::vector<Parameter>& param
   std::int64_t first = bound.host_bytes + bound.arena_bytes;
   for (const std::int64_t at : bound.frozen)
     if (at >= 0) first = std::min(first, at);
-  std::vector<float> values;
+  const sim::DType dtype = bound.plan->layout.activation_dtype;
   for (const Piece& piece : frozen_pieces_of(bound, parameters)) {
-    values.resize(static_cast<std::size_t>(piece.elements()));
+    std::vector<float> values(static_cast<std::size_t>(piece.elements()));
     for_each_run(piece, parameters[piece.parameter], 0, piece.elements(),
                  [&](std::int64_t at, std::int64_t element, std::int64_t count) {
                    initial_values(parameters[piece.parameter], seed, element,
@@ -55,8 +56,7 @@ void write_frozen(const BoundProgram& bound, const std::vector<Parameter>& param
     if (bound.plan->layout.frozen_format == sim::FrozenFormat::nf4 && parameter.columns > 1 &&
         parameter.name.starts_with("layers."))
       round_to_nf4(values);
-    backend.write(first + piece.first * static_cast<std::int64_t>(sizeof(float)),
-                  std::as_bytes(std::span{values}));
+    write_values(backend, first + piece.first * sim::bytes_of(dtype), dtype, std::move(values));
   }
 }
 

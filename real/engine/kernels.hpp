@@ -106,7 +106,7 @@ struct NormBackward {
   const void* gradient = nullptr;
   const void* residual_gradient = nullptr;  // may be null
   void* input_gradient = nullptr;
-  void* parameter_gradient = nullptr;  // scale, then shift
+  void* parameter_gradient = nullptr;  // scale, then shift; null: frozen
   sim::DType gradient_dtype = sim::DType::fp32;
   bool accumulate = true;
 };
@@ -140,8 +140,8 @@ struct HeadNormBackward {
   const void* saved = nullptr;
   const void* parameters = nullptr;
   const void* gradient = nullptr;
-  void* input_gradient = nullptr;  // may be `gradient`
-  void* parameter_gradient = nullptr;
+  void* input_gradient = nullptr;      // may be `gradient`
+  void* parameter_gradient = nullptr;  // null: frozen
   sim::DType gradient_dtype = sim::DType::fp32;
   bool accumulate = true;
 };

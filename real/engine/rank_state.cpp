@@ -6,6 +6,7 @@
 #include <cstring>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -142,6 +143,13 @@ void write_weights(const BoundProgram& bound, Backend& backend, const FillWeight
     }
   }
   if (written.valid()) written.get();
+}
+
+void write_values(Backend& backend, std::int64_t offset, sim::DType dtype,
+                  std::vector<float> values) {
+  WeightPiece piece{.values = std::move(values), .narrow = {}};
+  convert(piece, dtype, 1);
+  backend.write(offset, piece.as(dtype));
 }
 
 void read_owned(const BoundProgram& bound, Backend& backend, std::uint32_t bucket, StateKind kind,

@@ -48,6 +48,10 @@ using FillWeights = std::function<void(std::uint32_t, std::int64_t, std::span<fl
 void write_weights(const BoundProgram& bound, Backend& backend, const FillWeights& fill,
                    int threads = 1);
 
+// Writes numbers in this format.
+void write_values(Backend& backend, std::int64_t offset, sim::DType dtype,
+                  std::vector<float> values);
+
 // Elements of the owned part of a bucket, counted from its start. `master`: the weights themselves
 // where there are no masters.
 void read_owned(const BoundProgram& bound, Backend& backend, std::uint32_t bucket, StateKind kind,

@@ -203,13 +203,9 @@ constexpr std::array rows{
     none(Feature::master_format, "Masters in other formats", "master_format",
          "layout.master_format: the engine keeps masters in fp32; allowed: fp32"),
     SupportRow{adapters, "Low-rank adapters of linears", "lora.rank, lora.modules",
-               runs("property/adapters_training_test.cpp"),
-               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
-                       "trains adapters")},
+               runs("property/adapters_training_test.cpp"), runs(on_cuda)},
     SupportRow{frozen_nf4, "QLoRA: frozen weights with the values of NF4", "lora.base",
-               runs("property/adapters_training_test.cpp"),
-               refused("layout.lora.rank: the CUDA backend trains all parameters; the host backend "
-                       "trains adapters")},
+               runs("property/adapters_training_test.cpp"), runs(on_cuda)},
     none(adapter_forms, "Other adapters, frozen weights in 8 bits",
          "lora.base, lora.outliers, lora.orders, lora.dropout, lora.magnitudes, lora.embedding, "
          "lora.head, lora.experts",

@@ -260,6 +260,7 @@ void head_norm_backward(const HeadsShape& shape, const HeadNorm& norm,
              partials);
       copy_values(shape, as<T>(operands.gradient), as<T>(operands.input_gradient), stream);
     });
+    if (operands.parameter_gradient == nullptr) return;
     reduce_partials({.sums = partials, .parts = parts, .width = 2 * own}, operands.gradient_dtype,
                     operands.accumulate, operands.parameter_gradient, stream);
   });

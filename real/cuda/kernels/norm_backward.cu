@@ -281,7 +281,8 @@ void norm_backward(const NormShape& shape, const NormBackward& operands, Workspa
   } else if (shape.rows > 0) {
     norm_backward_plain(shape, operands, is_aligned, partials, stream);
   }
-  reduce_partials(partials, o.gradient_dtype, o.accumulate, o.parameter_gradient, stream);
+  if (o.parameter_gradient != nullptr)
+    reduce_partials(partials, o.gradient_dtype, o.accumulate, o.parameter_gradient, stream);
 }
 
 }  // namespace real::kernels

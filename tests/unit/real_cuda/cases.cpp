@@ -143,6 +143,24 @@ std::vector<Case> over_context_ranks() {
   };
 }
 
+// Beside frozen weights, which the norms and the tables are among.
+std::vector<Case> adapters() {
+  return {
+      {"adapters, full recomputation, ZeRO-1",
+       [](ToyRun& r) {
+         r.layout.lora_rank = 4;
+         r.layout.data_parallel = 2, r.layout.zero_stage = 1;
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"adapters of weights in NF4, pp 2",
+       [](ToyRun& r) {
+         r.layout.lora_rank = 4;
+         r.layout.frozen_format = sim::FrozenFormat::nf4;
+         r.layout.pipeline_parallel = 2, r.layout.micro_batch = 1;
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -237,6 +255,8 @@ std::vector<Case> cases() {
                    r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
                  }});
   for (Case& one : over_context_ranks())
+    all.push_back(std::move(one));
+  for (Case& one : adapters())
     all.push_back(std::move(one));
   return all;
 }

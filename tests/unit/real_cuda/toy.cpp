@@ -58,7 +58,7 @@ class Rank {
        real::Transport& transport)
       : run_{run},
         bound_{real::bind(plan, model, sim::RankId{static_cast<std::uint32_t>(transport.rank())})},
-        parameters_{real::parameters_of(model)},
+        parameters_{real::parameters_of(model, run.layout)},
         pieces_{real::pieces_of(bound_, parameters_)},
         backend_{make_backend(run, bound_, transport)} {
     real::write_initial_state(bound_, parameters_, run.training.seed, 1, *backend_);
