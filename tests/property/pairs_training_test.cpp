@@ -37,7 +37,8 @@ sim::test::PairOptions training_pairs() {
       model("gpt", "norm: layer, activation: gelu, positions: learned, biases: all"),
       model("llama", llama + ", kv_heads: 2, tied_head: true"),
       model("mixture", llama + ", experts: {count: 4, per_token: 2, feed_forward: 20}")};
-  options.frameworks = {"name: megatron"};
+  options.frameworks = {"name: megatron", "name: transformers", "name: torchtitan",
+                        "name: deepspeed", "name: megatron\n  version: core-0.15"};
   options.fixed = {{"layout.sequence_length", "8"},
                    {"layout.compute_dtype", "fp32"},
                    {"layout.first_bucket", "4 KiB"},
@@ -60,8 +61,7 @@ sim::test::PairOptions training_pairs() {
                       "layout.second_moment",
                       "layout.state_format",
                       "layout.master_format",
-                      "layout.offload.fraction",
-                      "framework."};
+                      "layout.offload.fraction"};
   return options;
 }
 

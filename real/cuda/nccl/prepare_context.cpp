@@ -48,7 +48,7 @@ Launch Preparation::exchange_of_keys(const BoundOp& op) {
                      .output = output_of(exchange.to[i]),
                      .count = slice / element,
                      .dtype = columns.dtype,
-                     .reduction = reduction_of(op.action)});
+                     .reduction = reduction_of(parts_.program, op)});
   Launch moves;
   if (op.collective->kind == sim::CollectiveKind::ring_shift) {
     for (const NcclWorld::Call& from : calls)
