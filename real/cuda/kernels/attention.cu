@@ -230,6 +230,7 @@ Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bo
   if (shape.count != 1 && (shape.count != share.ranks || shape.first != 0))
     refuse(name, "works on the slice of one rank, or of all");
   const auto kv_heads = static_cast<int>(shape.heads.kv_heads);
+  if (shape.rules.exist()) refuse(name, "knows no padding and no dropout");
   const KeyRows in_qkv{static_cast<int>(shape.heads.row()), static_cast<int>(shape.heads.heads)};
   const KeyRows in_slice{2 * kv_heads * static_cast<int>(shape.heads.head_dim), 0};
   return {static_cast<int>(shape.heads.sequence / 2),
