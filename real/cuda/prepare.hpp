@@ -15,6 +15,10 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
+// Of features that not every backend has.
+const kernels::DropoutTable& cuda_dropout();
+const kernels::LambTable& cuda_lamb();
+const kernels::LatentTable& cuda_latent();
 // The fastest first: another one (cuDNN's) is a class of real/engine/kernels/attention.hpp, before
 // our own.
 Attentions cuda_attentions();
@@ -54,7 +58,10 @@ class Preparation {
                   .kernels = cuda_kernels(),
                   .attentions = cuda_attentions(),
                   .products = products_,
-                  .stream = parts.stream}} {}
+                  .stream = parts.stream,
+                  .dropout = &cuda_dropout(),
+                  .lamb = &cuda_lamb(),
+                  .latent = &cuda_latent()}} {}
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 

@@ -150,11 +150,18 @@ __global__ void __launch_bounds__(attention_threads)
 
 }  // namespace
 
-AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
+bool takes_tensor_cores(const AttentionShape& shape) {
   const HeadsShape& h = shape.heads;
-  if (h.head_dim % 16 != 0 || h.head_dim < 16 || h.head_dim > 128)
-    refuse(name,
-           "a head of " + std::to_string(h.head_dim) + " elements is no multiple of 16 up to 128");
+  return h.dtype == sim::DType::bf16 && h.head_dim <= 128 && h.values() == h.head_dim &&
+         !shape.rules.exist();
+}
+
+PlainSizes attention_sizes(const char* name, const AttentionShape& shape) {
+  const HeadsShape& h = shape.heads;
+  for (const std::int64_t size : {h.head_dim, h.values()})
+    if (size % 16 != 0 || size < 16 || size > 256)
+      refuse(name,
+             "a head of " + std::to_string(size) + " elements is no multiple of 16 up to 256");
   if (h.kv_heads <= 0 || h.heads % h.kv_heads != 0)
     refuse(name, std::to_string(h.heads) + " heads do not share " + std::to_string(h.kv_heads) +
                      " key/value heads");
@@ -170,18 +177,21 @@ AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
           static_cast<int>(h.heads),
           static_cast<int>(h.kv_heads),
           static_cast<int>(h.head_dim),
+          static_cast<int>(h.values()),
           scale,
           shape.causal};
 }
 
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream) {
-  const AttentionSizes sizes = attention_sizes("attention_forward", shape);
+  const PlainSizes sizes = attention_sizes("attention_forward", shape);
   if (sizes.tokens == 0) return;
-  if (shape.heads.dtype == sim::DType::fp32)
-    return attention_forward_fp32(sizes, as<float>(qkv), as<float>(output), log_sum_exp, stream);
-  if (shape.heads.dtype != sim::DType::bf16 || !aligned({qkv, output}))
-    refuse("attention_forward", "works on aligned bf16 and on fp32 only");
+  if (!takes_tensor_cores(shape))
+    return with_type("attention_forward", shape.heads.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      plain_attention(sizes, shape.rules, as<T>(qkv), as<T>(output), log_sum_exp, stream);
+    });
+  if (!aligned({qkv, output})) refuse("attention_forward", "works on aligned bf16 only");
   with_head_width(sizes.head_dim, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch({.name = "attention_forward",
@@ -191,7 +201,7 @@ void attention_forward(const AttentionShape& shape, const void* qkv, void* outpu
             .threads = attention_threads,
             .shared_bytes = ForwardTiles<w>::bytes,
             .stream = stream},
-           attention_kernel<w>, sizes,
+           attention_kernel<w>, of_tensor_cores(sizes),
            ForwardOperands{as<Bf16>(qkv), as<Bf16>(output), log_sum_exp});
   });
 }

@@ -26,11 +26,18 @@ struct HeadView {
   int stride;
 };
 
-struct AttentionSizes {
-  int tokens, sequence, heads, kv_heads, head_dim;
+// Values have a size of their own, or that of queries: the kernels of the tensor cores take no
+// others, and have no register for another number.
+template <bool own_values>
+struct Sizes {
+  int tokens, sequence, heads, kv_heads, head_dim, value_dim;
   float scale;
   bool causal;
-  __device__ int row() const { return (heads + 2 * kv_heads) * head_dim; }
+  __device__ int values() const {
+    if constexpr (own_values) return value_dim;
+    return head_dim;
+  }
+  __device__ int row() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
   __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
   template <class T>
   __device__ HeadView<T> query(T* qkv, std::int64_t first, int head) const {
@@ -42,13 +49,15 @@ struct AttentionSizes {
   }
   template <class T>
   __device__ HeadView<T> value(T* qkv, std::int64_t first, int kv) const {
-    return {qkv + first * row() + (heads + kv_heads + kv) * head_dim, row()};
+    return {qkv + first * row() + (heads + kv_heads) * head_dim + kv * values(), row()};
   }
   template <class T>
   __device__ HeadView<T> output(T* rows, std::int64_t first, int head) const {
-    return {rows + first * heads * head_dim + head * head_dim, heads * head_dim};
+    return {rows + first * heads * values() + head * values(), heads * values()};
   }
 };
+using AttentionSizes = Sizes<false>;
+using PlainSizes = Sizes<true>;
 
 // A tile in shared memory: rows of `width` bf16 in chunks of 16 bytes. The chunks of a row are
 // permuted by its number, so that the eight rows of an 8 x 8 matrix lie in different banks: rows of
@@ -215,16 +224,26 @@ __device__ __forceinline__ void store_rows(const float (&sum)[m_tiles][width / 8
   }
 }
 
-AttentionSizes attention_sizes(const char* name, const AttentionShape& shape);
-// The path without tensor cores.
-void attention_forward_fp32(const AttentionSizes& sizes, const float* qkv, float* output,
-                            float* log_sum_exp, StreamHandle stream);
-struct AttentionBackwardFp32 {
-  const float *qkv, *log_sum_exp, *delta, *gradient;
-  float* qkv_gradient;
+PlainSizes attention_sizes(const char* name, const AttentionShape& shape);
+inline AttentionSizes of_tensor_cores(const PlainSizes& s) {
+  return {s.tokens, s.sequence, s.heads, s.kv_heads, s.head_dim, s.head_dim, s.scale, s.causal};
+}
+// Whether the kernels of the tensor cores take it; those of attention_plain.cu take all.
+bool takes_tensor_cores(const AttentionShape& shape);
+// Without tensor cores; T: float or bf16.
+template <class T>
+void plain_attention(const PlainSizes& sizes, const ScoreRules& rules, const T* qkv, T* output,
+                     float* log_sum_exp, StreamHandle stream);
+template <class T>
+struct PlainBackward {
+  const T* qkv;
+  const float *log_sum_exp, *delta;
+  const T* gradient;
+  T* qkv_gradient;
 };
-void attention_backward_fp32(const AttentionSizes& sizes, const AttentionBackwardFp32& operands,
-                             StreamHandle stream);
+template <class T>
+void plain_attention_backward(const PlainSizes& sizes, const ScoreRules& rules,
+                              const PlainBackward<T>& operands, StreamHandle stream);
 
 // visit(Constant<width>{}): the narrowest tile that holds a head; the rest of it is zeros.
 template <class Visit>

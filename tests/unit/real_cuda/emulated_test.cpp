@@ -42,7 +42,11 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
       Named{"mixture, tp 2 ep 2 etp 2, recomputed", false},
       Named{"mixture of one expert per token, pp 2 ep 2", true},
       Named{"adapters, full recomputation, ZeRO-1", false},
-      Named{"adapters of weights in NF4, pp 2", true});
+      Named{"adapters of weights in NF4, pp 2", true},
+      Named{"dropout, tp 2 sp dp 2, recomputed", true},
+      Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", false},
+      Named{"latent attention, dp 2 ZeRO-1, recomputed", true},
+      Named{"latent attention of compressed queries, LAMB, pp 2", false});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   run.graphs = named.llama;
@@ -55,7 +59,11 @@ TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within
   const Named named = GENERATE(Named{"one rank", false}, Named{"ZeRO-3", true},
                                Named{"tensor and sequence parallel", false},
                                Named{"mixture, tp 2 ep 2 etp 2, recomputed", true},
-                               Named{"adapters of weights in NF4, pp 2", false});
+                               Named{"adapters of weights in NF4, pp 2", false},
+                               Named{"dropout, tp 2 sp dp 2, recomputed", false},
+                               Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", true},
+                               Named{"latent attention, dp 2 ZeRO-1, recomputed", false},
+                               Named{"latent attention of compressed queries, LAMB, pp 2", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   const ToyResult reference = reference_of(run);
