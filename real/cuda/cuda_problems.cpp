@@ -3,7 +3,6 @@
 
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/nccl/communicators.hpp"
-#include "real/engine/operator_facts.hpp"
 #include "real/engine/support.hpp"
 #include "sim/model/dropout.hpp"
 
@@ -47,7 +46,6 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.refuse(Feature::compression);
   if (layout.uses_host()) problems.refuse(Feature::offload);
   if (layout.trains_apart()) problems.refuse(Feature::local_steps);
-  if (layout.optimizer == sim::OptimizerKind::lamb) problems.refuse(Feature::lamb);
   if (layout.has_servers()) problems.refuse(Feature::servers);
   if (layout.compute_dtype != layout.activation_dtype)
     problems.refuse(Feature::mixed_formats, sim::word(layout.activation_dtype),
@@ -56,15 +54,23 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
     problems.refuse(Feature::bf16_masters);
 }
 
+std::int64_t value_dim(const sim::Model& model) {
+  return model.has_latent_attention() ? model.shape->latent.value_dim : model.attention.head_dim;
+}
+
 void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout& layout,
               Problems& problems) {
   const std::int64_t head = model.attention.head_dim;
-  if (sim::dropout_of(model, op) > 0) problems.refuse(Feature::dropout, op.name);
   switch (op.function) {
     case Function::attention:
       if (!sim::is_flash(layout.attention)) problems.refuse(Feature::unfused_attention, op.name);
-      if (head % 16 != 0 || head > 128) problems.refuse(Feature::cuda_heads, op.name, head);
-      if (reads_labels(model)) problems.refuse(Feature::classifier, op.name);
+      for (const std::int64_t size : {head, value_dim(model)})
+        if (size % 16 != 0 || size > 256) problems.refuse(Feature::cuda_heads, op.name, size);
+      if (layout.context_parallel == 1) return;
+      if (head > 128)
+        problems.refuse(Feature::cuda_context_heads, op.name, std::to_string(head) + " elements");
+      if (sim::dropout_of(model, op) > 0)
+        problems.refuse(Feature::cuda_context_heads, op.name, "dropout");
       return;
     case Function::layer_norm:
     case Function::layer_norm_no_bias:
@@ -102,7 +108,6 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
                                        const Algorithms& algorithms) {
   Problems problems;
   check_formats(plan.layout, problems);
-  if (model.has_latent_attention()) problems.refuse(Feature::latent_attention, model.name);
   check_block(model.input, model, plan.layout, problems);
   for (const sim::Block& layer : model.layers)
     check_block(layer, model, plan.layout, problems);

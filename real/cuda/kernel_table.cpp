@@ -27,4 +27,22 @@ const kernels::SharedHeadsTable& cuda_shared_heads() {
 }
 #undef STEPCAST_KERNEL
 
+const kernels::DropoutTable& cuda_dropout() {
+  static constexpr kernels::DropoutTable table{.drop = kernels::drop};
+  return table;
+}
+
+const kernels::LambTable& cuda_lamb() {
+  static constexpr kernels::LambTable table{.lamb = kernels::lamb, .one_bit_lamb = nullptr};
+  return table;
+}
+
+const kernels::LatentTable& cuda_latent() {
+  static constexpr kernels::LatentTable table{.split_rows = kernels::split_rows,
+                                              .join_rows = kernels::join_rows,
+                                              .put_latent_heads = kernels::put_latent_heads,
+                                              .latent_gradients = kernels::latent_gradients};
+  return table;
+}
+
 }  // namespace real

@@ -18,8 +18,12 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
+// Of features that not every backend has.
 const kernels::ContextTable& cuda_context();
 const kernels::SharedHeadsTable& cuda_shared_heads();
+const kernels::DropoutTable& cuda_dropout();
+const kernels::LambTable& cuda_lamb();
+const kernels::LatentTable& cuda_latent();
 // The fastest first: another one (cuDNN's) is a class of real/engine/kernels/attention.hpp, before
 // our own.
 Attentions cuda_attentions();
@@ -61,7 +65,10 @@ class Preparation {
                   .products = products_,
                   .stream = parts.stream,
                   .context = &cuda_context(),
-                  .shared_heads = &cuda_shared_heads()}} {}
+                  .shared_heads = &cuda_shared_heads(),
+                  .dropout = &cuda_dropout(),
+                  .lamb = &cuda_lamb(),
+                  .latent = &cuda_latent()}} {}
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 

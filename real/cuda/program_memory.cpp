@@ -7,6 +7,7 @@
 
 #include "real/cuda/device_check.hpp"
 #include "real/cuda/environment.hpp"
+#include "real/engine/op_shapes.hpp"
 
 namespace real {
 
@@ -53,11 +54,12 @@ void ProgramMemory::fill_tables(cudaStream_t stream) {
   // A copy from pageable memory may be under way still when cudaMemcpy returns (CUDA Runtime API,
   // "API synchronization behavior"), and no stream of a step waits for the default stream.
   check(cudaDeviceSynchronize(), "filling tables");
+  const OpShapes shapes{program_};
   for (const BoundOp& op : program_.ops) {
-    if (op.model_op == nullptr || op.model_op->function != sim::Function::rotary) continue;
-    cuda_kernels().fill_rotary_table(program_.plan->layout.sequence_length,
-                                     program_.model->attention.head_dim, kernels::rotary_base,
-                                     step_.rotary_table, stream);
+    const std::int64_t turned = shapes.turned(op);
+    if (turned == 0) continue;
+    cuda_kernels().fill_rotary_table(program_.plan->layout.sequence_length, turned,
+                                     kernels::rotary_base, step_.rotary_table, stream);
     break;
   }
 }

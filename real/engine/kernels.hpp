@@ -49,7 +49,7 @@ struct Workspace {
 struct TokenIds {
   const std::int32_t* ids = nullptr;
   std::int64_t tokens = 0, sequence = 0, stride = 0;
-  std::int32_t operator[](std::int64_t t) const {
+  constexpr std::int32_t operator[](std::int64_t t) const {
     return ids[t / sequence * stride + t % sequence];
   }
 };
@@ -122,7 +122,7 @@ struct HeadsShape {
   std::int64_t sequence = 0;  // tokens of one sequence that are here; divides `tokens`
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   ContextShare context{};
-  std::int64_t value_dim = 0;  // of values and outputs, on the host only; 0: head_dim
+  std::int64_t value_dim = 0;  // of values and outputs; 0: head_dim
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   std::int64_t row() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
 };
@@ -161,14 +161,15 @@ void rotary(const HeadsShape& shape, bool backward, const float* table, const vo
 // ---- Attention (attention*.cu) ---------------------------------------------------------------
 
 // Scaled dot-product attention of each sequence, scale 1 / sqrt(head_dim), memory linear in the
-// sequence (FlashAttention-2, Dao 2023). bf16: tensor cores, fp32 accumulation; fp32: no tensor
-// cores. head_dim: a multiple of 16 up to 128. Query heads h * heads / kv_heads ... share key/value
-// head h. qkv: [tokens, row()]; output: [tokens, heads * head_dim]; log_sum_exp: fp32 [heads,
-// tokens], natural logarithm of the sum of exponentials of the scaled products; null: not kept.
+// sequence (FlashAttention-2, Dao 2023). bf16: tensor cores, fp32 accumulation; fp32, other values
+// than queries, padding and dropout: no tensor cores. head_dim, values(): multiples of 16 up to
+// 256, with tensor cores up to 128. Query heads h * heads / kv_heads ... share key/value head h.
+// qkv: [tokens, row()]; output: [tokens, heads * values()]; log_sum_exp: fp32 [heads, tokens],
+// natural logarithm of the sum of exponentials of the scaled products; null: not kept.
 //
-// Padding and dropout of the probabilities: on the host only. A sequence may end in padding, which
-// no query sees; of a probability, the element's number in the global batch is that of [sequences,
-// all heads, queries, keys].
+// Padding and dropout of the probabilities. A sequence may end in padding, which no query sees; of
+// a probability, the element's number in the global batch is that of [sequences, all heads,
+// queries, keys].
 struct ScoreRules {
   TokenIds tokens{};         // without ids: no padding
   std::int32_t padding = 0;  // the id that is none

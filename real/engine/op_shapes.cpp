@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/kernels/lamb.hpp"
 #include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
 #include "sim/model/key_heads.hpp"
@@ -61,6 +62,12 @@ kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
       .context = context_share(program_)};
   shape.tokens = shares_key_heads() ? tokens_ : rows_of(bytes, shape.row(), shape.dtype);
   return shape;
+}
+
+std::int64_t OpShapes::turned(const BoundOp& op) const {
+  if (op.model_op == nullptr) return 0;
+  if (op.model_op->function == Function::rotary) return model_.attention.head_dim;
+  return op.model_op->function == Function::latent_rotary ? model_.shape->latent.rotary_dim : 0;
 }
 
 // The rank's heads lie at the start of a tensor that has room for those of all ranks.
@@ -186,9 +193,11 @@ kernels::ColumnSum OpShapes::bias_sum(const BoundOp& op) const {
   const std::int64_t in = inputs_of_linear(op);
   const std::int64_t out =
       rows_of(op.operand(Role::weight_gradient).bytes, in + 1, op.gradient_dtype);
+  // The plan's gradient of the narrow product is without its rotary keys.
+  const bool whole = !makes_rotary_keys(op);
   return {.dtype = activations(),
           .gradient_dtype = op.gradient_dtype,
-          .rows = rows_of(op.operand(Role::gradient).bytes, out, activations()),
+          .rows = whole ? rows_of(op.operand(Role::gradient).bytes, out, activations()) : tokens_,
           .width = out,
           .accumulate = op.accumulate};
 }
@@ -298,6 +307,8 @@ std::int64_t OpShapes::workspace_of(const BoundOp& op, const kernels::Table& ker
                                     Attentions attentions) const {
   if (op.action == Action::gradient_norm) return kernels.square_sum_workspace();
   if (op.action == Action::bias_gradient) return kernels.bias_gradient_workspace(bias_sum(op));
+  if (op.action == Action::adam && layout_.optimizer == sim::OptimizerKind::lamb)
+    return kernels::lamb_workspace;
   const bool backward = op.action == Action::backward || op.action == Action::attend_backward;
   if (!backward && op.action != Action::forward) return 0;
   const Function function = function_of(model_, *op.model_op);

@@ -20,6 +20,8 @@ class OpShapes {
   kernels::NormShape norm(const BoundOp& op) const;
   bool is_head_norm(const BoundOp& op) const;
   kernels::HeadsShape heads(std::int64_t bytes) const;  // of [q|k|v] rows in so many bytes
+  // The elements of a head that an operator turns by positions; 0: it turns none.
+  std::int64_t turned(const BoundOp& op) const;
   bool shares_key_heads() const;
   // REQUIRES: tensor ranks share key/value heads.
   kernels::SharedHeads shared_heads() const;

@@ -51,10 +51,8 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
     bytes =
         std::max(bytes, op.collective != nullptr ? packed_bytes(program, op)
                                                  : shapes.workspace_of(op, kernels, attentions));
-    if (op.model_op != nullptr && op.model_op->function == sim::Function::rotary) {
-      needs.rotary_table =
-          kernels.rotary_table_bytes(layout.sequence_length, program.model->attention.head_dim);
-    }
+    if (const std::int64_t turned = shapes.turned(op); turned > 0)
+      needs.rotary_table = kernels.rotary_table_bytes(layout.sequence_length, turned);
   }
   if (program.model->has_latent_attention()) {
     const kernels::SplitRows rows_of_keys = shapes.latent_rows();

@@ -20,14 +20,11 @@ constexpr SupportRow none(Feature feature, std::string_view title, std::string_v
 constexpr std::array rows{
     SupportRow{transformer, "Causal transformers of GPT's and Llama's kinds",
                "sequence_length, global_batch, micro_batch", runs(equivalence), runs(on_cuda)},
-    SupportRow{dropout, "Dropout", "model: dropout", runs(equivalence),
-               refused("{}: the CUDA backend has no kernels of dropout (set the model's dropout to "
-                       "0); the host backend has")},
+    SupportRow{dropout, "Dropout", "model: dropout", runs(equivalence), runs(on_cuda)},
     none(dropout_of_all, "Dropout of 1", "model: dropout",
          "{}: dropout of 1 leaves nothing to train; allowed: less than 1"),
     SupportRow{classifier, "Classifiers of sentences", "model: head", runs(equivalence),
-               refused("{}: the CUDA backend masks no padding of labelled sentences; the host "
-                       "backend does")},
+               runs(on_cuda)},
     none(classifier_slices, "Classifiers with sequence parallelism", "sequence_parallel",
          "layout.sequence_parallel: the head of {} reads the first token of each sequence, which "
          "one rank alone would hold; allowed: false"),
@@ -42,9 +39,7 @@ constexpr std::array rows{
          "model: window, rotary_share, qk_norm, norm_placement",
          "{}: the engine does not execute {}"),
     SupportRow{Feature::latent_attention, "Latent attention", "model: latent_attention",
-               runs("property/latent_training_test.cpp"),
-               refused("{}: the CUDA backend does not execute latent attention; the host backend "
-                       "does")},
+               runs("property/latent_training_test.cpp"), runs(on_cuda)},
     none(latent_layouts, "Latent attention split, or with a backward pass in parts",
          "tensor_parallel, context_parallel, schedule, overlap.delay_wgrad, "
          "overlap.expert_exchange, recompute_modules",
@@ -114,9 +109,16 @@ constexpr std::array rows{
                refused("{}: the CUDA backend has fused attention only (layout.attention: flash or "
                        "flash-2)")},
     SupportRow{
-        cuda_heads, "Heads of other sizes than multiples of 16 up to 128", "model: head_dim",
+        cuda_heads, "Heads of other sizes than multiples of 16 up to 256", "model: head_dim",
         runs(equivalence),
-        refused("{}: {} elements per head; the CUDA kernel takes multiples of 16 up to 128")},
+        refused("{}: {} elements per head; the CUDA kernel takes multiples of 16 up to 256")},
+    SupportRow{cuda_context_heads,
+               "Context parallelism with heads above 128 elements, or dropout of probabilities",
+               "context_parallel, model: head_dim, dropout",
+               runs("property/context_training_test.cpp"),
+               refused("layout.context_parallel: {} has {}, whose slices the CUDA kernels do not "
+                       "take; allowed: 1, or heads of up to 128 elements without dropout of "
+                       "attention")},
     SupportRow{
         cuda_norm_heads, "Norms of heads of other sizes than multiples of 32 up to 256",
         "model: qk_norm", runs(equivalence),
@@ -188,10 +190,8 @@ constexpr std::array rows{
          "fp8_modules",
          "layout.compute_dtype: the engine does not execute 8-bit products"),
     SupportRow{optimizer, "AdamW", "optimizer", runs(equivalence), runs(on_cuda)},
-    SupportRow{Feature::lamb, "LAMB, 1-bit LAMB", "optimizer",
-               runs("property/compressed_training_test.cpp"),
-               refused("layout.optimizer: the CUDA backend has no kernels of LAMB; the host "
-                       "backend has")},
+    SupportRow{Feature::lamb, "LAMB", "optimizer", runs("property/compressed_training_test.cpp"),
+               runs(on_cuda)},
     none(other_optimizers, "Other optimizers, moments in other formats",
          "optimizer, moment_dtype, second_moment_dtype",
          "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
@@ -237,7 +237,7 @@ constexpr std::array rows{
          "layout.mlp_tiles: the engine runs an MLP as a whole; allowed: 1"),
     none(Feature::loss_chunks, "The loss in chunks of the tokens", "loss_chunks",
          "layout.loss_chunks: the engine runs the loss as a whole; allowed: 1"),
-    SupportRow{compression, "Compressed gradients and parameters",
+    SupportRow{compression, "Compressed gradients and parameters, 1-bit LAMB",
                "compression.gradients, compression.density, compression.rank, "
                "compression.quantized_weights, compression.secondary_shard, "
                "compression.node_ranks",

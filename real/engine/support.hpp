@@ -49,6 +49,7 @@ enum class Feature : std::uint8_t {
   kept_parts,
   unfused_attention,
   cuda_heads,
+  cuda_context_heads,
   cuda_norm_heads,
   cuda_norm_width,
   odd_heads,

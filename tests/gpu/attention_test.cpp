@@ -1,3 +1,6 @@
+#include <optional>
+
+#include "real/engine/kernels/dropout.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu/device_array.hpp"
 
@@ -14,32 +17,58 @@ struct Reference {
 // softmax(Q K^T / sqrt(d)) V and its gradient, all of it in double, matrix by matrix:
 //   dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(P dP)), dQ = dS K / sqrt(d), dK = dS^T Q /
 //   sqrt(d)
+// With dropout, M the factors: the output is (M P) V, dV = (M P)^T dO, and dP is M (dO V^T).
 struct Problem {
   AttentionShape shape;
   Numbers qkv, dout;
+  std::vector<std::int32_t> ids{};  // of the tokens; empty: no padding
   std::int64_t d() const { return shape.heads.head_dim; }
   std::size_t at(std::int64_t token, std::int64_t head, std::int64_t i) const {
     return static_cast<std::size_t>(token * shape.heads.row() + head * d() + i);
   }
-  std::size_t out_at(std::int64_t token, std::int64_t head, std::int64_t i) const {
-    return static_cast<std::size_t>((token * shape.heads.heads + head) * d() + i);
+  std::size_t value_at(std::int64_t token, std::int64_t kv, std::int64_t i) const {
+    return at(token, shape.heads.heads + shape.heads.kv_heads, kv * shape.heads.values() + i);
   }
+  std::size_t out_at(std::int64_t token, std::int64_t head, std::int64_t i) const {
+    return static_cast<std::size_t>((token * shape.heads.heads + head) * shape.heads.values() + i);
+  }
+  // Keys of a sequence before its padding.
+  std::int64_t keys(std::int64_t first) const {
+    std::int64_t end = shape.heads.sequence;
+    while (end > 1 && !ids.empty() && ids[static_cast<std::size_t>(first + end - 1)] == 0)
+      --end;
+    return end;
+  }
+  double factor(std::int64_t first, std::int64_t query, std::int64_t head, std::int64_t key) const {
+    const auto& rules = shape.rules;
+    if (rules.dropout.probability == 0) return 1;
+    const std::int64_t n = shape.heads.sequence;
+    const std::int64_t sequence = rules.first_sequence + first / n;
+    const std::int64_t row = (sequence * rules.all_heads + rules.first_head + head) * n + query;
+    const real::kernels::AdamStep step{.number = step_number};
+    real::kernels::Dropout dropout = rules.dropout;
+    dropout.step = &step;
+    return static_cast<double>(
+        real::DropoutMask{dropout}.factor(static_cast<std::uint64_t>(row * n + key)));
+  }
+  static constexpr std::int64_t step_number = 3;
 
   void add_query(Reference& to, std::int64_t first, std::int64_t query, std::int64_t head) const {
     const auto& h = shape.heads;
-    const std::int64_t key_head = h.heads + head / (h.heads / h.kv_heads);
-    const std::int64_t value_head = key_head + h.kv_heads;
-    const std::int64_t keys = shape.causal ? query + 1 : h.sequence;
+    const std::int64_t kv = head / (h.heads / h.kv_heads), key_head = h.heads + kv;
+    const std::int64_t keys = shape.causal ? query + 1 : this->keys(first);
     const double scale = 1 / std::sqrt(static_cast<double>(d()));
-    Numbers p(static_cast<std::size_t>(keys)), dp(p.size());
+    Numbers p(static_cast<std::size_t>(keys)), dp(p.size()), kept(p.size());
     double maximum = -1e300, sum = 0, delta = 0;
     for (std::int64_t k = 0; k < keys; ++k) {
       double& score = p[static_cast<std::size_t>(k)];
-      for (std::int64_t i = 0; i < d(); ++i) {
+      for (std::int64_t i = 0; i < d(); ++i)
         score += scale * qkv[at(first + query, head, i)] * qkv[at(first + k, key_head, i)];
+      for (std::int64_t i = 0; i < h.values(); ++i)
         dp[static_cast<std::size_t>(k)] +=
-            dout[out_at(first + query, head, i)] * qkv[at(first + k, value_head, i)];
-      }
+            dout[out_at(first + query, head, i)] * qkv[value_at(first + k, kv, i)];
+      kept[static_cast<std::size_t>(k)] = factor(first, query, head, k);
+      dp[static_cast<std::size_t>(k)] *= kept[static_cast<std::size_t>(k)];
       maximum = std::max(maximum, score);
     }
     for (double& score : p)
@@ -51,11 +80,12 @@ struct Problem {
     for (std::int64_t k = 0; k < keys; ++k) {
       const double probability = p[static_cast<std::size_t>(k)];
       const double ds = probability * (dp[static_cast<std::size_t>(k)] - delta) * scale;
+      const double weight = probability * kept[static_cast<std::size_t>(k)];
+      for (std::int64_t i = 0; i < h.values(); ++i) {
+        to.output[out_at(first + query, head, i)] += weight * qkv[value_at(first + k, kv, i)];
+        to.gradient[value_at(first + k, kv, i)] += weight * dout[out_at(first + query, head, i)];
+      }
       for (std::int64_t i = 0; i < d(); ++i) {
-        to.output[out_at(first + query, head, i)] +=
-            probability * qkv[at(first + k, value_head, i)];
-        to.gradient[at(first + k, value_head, i)] +=
-            probability * dout[out_at(first + query, head, i)];
         to.gradient[at(first + query, head, i)] += ds * qkv[at(first + k, key_head, i)];
         to.gradient[at(first + k, key_head, i)] += ds * qkv[at(first + query, head, i)];
       }
@@ -78,7 +108,7 @@ Problem make_problem(const AttentionShape& shape, unsigned seed) {
   Problem problem{shape, {}, {}};
   problem.qkv = random_numbers(seed, static_cast<std::size_t>(h.tokens * h.row()), h.dtype);
   problem.dout =
-      random_numbers(seed + 1, static_cast<std::size_t>(h.tokens * h.heads * h.head_dim), h.dtype);
+      random_numbers(seed + 1, static_cast<std::size_t>(h.tokens * h.heads * h.values()), h.dtype);
   // Scores that differ: with small ones all probabilities are alike, and an error is hidden.
   for (std::size_t i = 0; i < problem.qkv.size(); ++i)
     if (static_cast<std::int64_t>(i) % h.row() < h.heads * h.head_dim) problem.qkv[i] *= 4;
@@ -86,7 +116,15 @@ Problem make_problem(const AttentionShape& shape, unsigned seed) {
 }
 
 void check_problem(const Problem& problem, unsigned seed) {
-  const AttentionShape& shape = problem.shape;
+  AttentionShape shape = problem.shape;
+  const Values<std::int32_t> ids{problem.ids};
+  const Values<real::kernels::AdamStep> step{{{.number = Problem::step_number}}};
+  shape.rules.dropout.step = step.data();
+  if (!problem.ids.empty())
+    shape.rules.tokens = {.ids = ids.data(),
+                          .tokens = shape.heads.tokens,
+                          .sequence = shape.heads.sequence,
+                          .stride = shape.heads.sequence};
   const Reference expected = problem.solve();
   const auto& h = shape.heads;
   const Array qkv{h.dtype, problem.qkv}, dout{h.dtype, problem.dout};
@@ -159,6 +197,35 @@ TEST_CASE("attention and its gradient equal the matrices in double", "[gpu]") {
   run_in_descending_order(false);
 }
 
+TEST_CASE("attention of values of another size than queries, and of wide heads", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const bool causal = GENERATE(true, false);
+  run_in_descending_order(causal);
+  check_attention({{dtype, 2 * 37, 37, 2, 2, 192, {}, 128}, causal}, 14);
+  check_attention({{dtype, 70, 70, 2, 1, 16, {}, 48}, causal}, 15);
+  check_attention({{dtype, 35, 35, 1, 1, 256}, causal}, 17);
+  run_in_descending_order(false);
+}
+
+TEST_CASE("attention sees no padding, and drops the probabilities that the host drops", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const bool pads = GENERATE(true, false);
+  AttentionShape shape{{dtype, 3 * 41, 41, 4, 2, 32}, !pads};
+  shape.rules = {.padding = 0,
+                 .dropout = {.probability = 0.25, .seed = 5, .site = 7},
+                 .first_sequence = 2,
+                 .first_head = 4,
+                 .all_heads = 8};
+  Problem problem = make_problem(shape, 16);
+  if (pads) {
+    problem.ids.assign(3 * 41, 9);
+    std::fill(problem.ids.begin() + 1, problem.ids.begin() + 41, 0);        // one token is left
+    std::fill(problem.ids.begin() + 41 + 33, problem.ids.begin() + 82, 0);  // of the second 33
+    problem.ids[82 + 12] = 0;                                               // within the third
+  }
+  check_problem(problem, 16);
+}
+
 TEST_CASE("attention does not depend on the order of its warps", "[gpu]") {
   const AttentionShape shape{{DType::bf16, 140, 140, 2, 1, 64}, true};
   const Problem problem = make_problem(shape, 7);
@@ -186,7 +253,7 @@ TEST_CASE("attention refuses shapes that it cannot do", "[gpu]") {
     real::kernels::attention_forward(shape, nullptr, nullptr, nullptr, nullptr);
   };
   CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 1, 1, 72}, true}),
-                    "attention_forward: a head of 72 elements is no multiple of 16 up to 128");
+                    "attention_forward: a head of 72 elements is no multiple of 16 up to 256");
   CHECK_THROWS_WITH(run({{DType::bf16, 8, 8, 3, 2, 64}, true}),
                     "attention_forward: 3 heads do not share 2 key/value heads");
   CHECK_THROWS_WITH(run({{DType::bf16, 8, 3, 1, 1, 64}, true}),

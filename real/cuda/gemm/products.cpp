@@ -23,7 +23,8 @@ Attentions cuda_attentions() {
   static const KernelAttention own{
       "flash",
       {[](const kernels::AttentionShape& shape) {
-         return shape.fused && shape.heads.head_dim % 16 == 0 && shape.heads.head_dim <= 128;
+         const auto fits = [](std::int64_t size) { return size % 16 == 0 && size <= 256; };
+         return shape.fused && fits(shape.heads.head_dim) && fits(shape.heads.values());
        },
        table.attention_forward, table.attention_backward, table.attention_backward_workspace}};
   static const std::array<const Attention*, 1> all{&own};

@@ -176,27 +176,20 @@ void start_forward(const AttentionSizes& sizes, const Chunks& chunks,
   });
 }
 
-template <class Chunks>
-void forward(const char* name, const AttentionSizes& sizes, const Chunks& chunks, sim::DType dtype,
-             const void* qkv, const void* keys, void* output, float* log_sum_exp,
-             StreamHandle stream) {
-  if (sizes.tokens == 0) return;
-  if (dtype == sim::DType::fp32)
-    return attention_forward_fp32(
-        sizes, chunks, {as<float>(qkv), as<float>(keys), as<float>(output), log_sum_exp}, stream);
-  if (dtype != sim::DType::bf16 || !aligned({qkv, keys, output}))
-    refuse(name, "works on aligned bf16 and on fp32 only");
-  start_forward(sizes, chunks, {as<Bf16>(qkv), as<Bf16>(keys), as<Bf16>(output), log_sum_exp},
-                stream);
-}
-
 }  // namespace
 
-AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
+bool takes_tensor_cores(const AttentionShape& shape) {
   const HeadsShape& h = shape.heads;
-  if (h.head_dim % 16 != 0 || h.head_dim < 16 || h.head_dim > 128)
-    refuse(name,
-           "a head of " + std::to_string(h.head_dim) + " elements is no multiple of 16 up to 128");
+  return h.dtype == sim::DType::bf16 && h.head_dim <= 128 && h.values() == h.head_dim &&
+         !shape.rules.exist();
+}
+
+PlainSizes attention_sizes(const char* name, const AttentionShape& shape) {
+  const HeadsShape& h = shape.heads;
+  for (const std::int64_t size : {h.head_dim, h.values()})
+    if (size % 16 != 0 || size < 16 || size > 256)
+      refuse(name,
+             "a head of " + std::to_string(size) + " elements is no multiple of 16 up to 256");
   if (h.kv_heads <= 0 || h.heads % h.kv_heads != 0)
     refuse(name, std::to_string(h.heads) + " heads do not share " + std::to_string(h.kv_heads) +
                      " key/value heads");
@@ -212,15 +205,23 @@ AttentionSizes attention_sizes(const char* name, const AttentionShape& shape) {
           static_cast<int>(h.heads),
           static_cast<int>(h.kv_heads),
           static_cast<int>(h.head_dim),
+          static_cast<int>(h.values()),
           scale,
           shape.causal};
 }
 
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream) {
-  const AttentionSizes sizes = attention_sizes("attention_forward", shape);
-  forward("attention_forward", sizes, Whole{}, shape.heads.dtype, qkv, qkv, output, log_sum_exp,
-          stream);
+  const PlainSizes sizes = attention_sizes("attention_forward", shape);
+  if (sizes.tokens == 0) return;
+  if (!takes_tensor_cores(shape))
+    return with_type("attention_forward", shape.heads.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      plain_attention(sizes, shape.rules, as<T>(qkv), as<T>(output), log_sum_exp, stream);
+    });
+  if (!aligned({qkv, output})) refuse("attention_forward", "works on aligned bf16 only");
+  const ForwardOperands operands{as<Bf16>(qkv), as<Bf16>(qkv), as<Bf16>(output), log_sum_exp};
+  start_forward(of_tensor_cores(sizes), Whole{}, operands, stream);
 }
 
 Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bool to_slices) {
@@ -231,6 +232,8 @@ Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bo
     refuse(name, "works on the slice of one rank, or of all");
   const auto kv_heads = static_cast<int>(shape.heads.kv_heads);
   if (shape.rules.exist()) refuse(name, "knows no padding and no dropout");
+  if (shape.heads.head_dim > 128 || shape.heads.values() != shape.heads.head_dim)
+    refuse(name, "takes heads of up to 128 elements, and values of their size");
   const KeyRows in_qkv{static_cast<int>(shape.heads.row()), static_cast<int>(shape.heads.heads)};
   const KeyRows in_slice{2 * kv_heads * static_cast<int>(shape.heads.head_dim), 0};
   return {static_cast<int>(shape.heads.sequence / 2),
@@ -244,10 +247,18 @@ Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bo
 
 void attend(const SliceShape& shape, const void* qkv, const void* keys, void* output,
             float* log_sum_exp, StreamHandle stream) {
-  const AttentionSizes sizes = attention_sizes("attend", {shape.heads, shape.causal});
+  const AttentionSizes sizes =
+      of_tensor_cores(attention_sizes("attend", {shape.heads, shape.causal}));
   const Slices slices = slices_of("attend", shape, keys != nullptr, false);
-  forward("attend", sizes, slices, shape.heads.dtype, qkv, keys != nullptr ? keys : qkv, output,
-          log_sum_exp, stream);
+  if (sizes.tokens == 0) return;
+  if (keys == nullptr) keys = qkv;
+  if (shape.heads.dtype == sim::DType::fp32)
+    return attention_forward_fp32(
+        sizes, slices, {as<float>(qkv), as<float>(keys), as<float>(output), log_sum_exp}, stream);
+  if (shape.heads.dtype != sim::DType::bf16 || !aligned({qkv, keys, output}))
+    refuse("attend", "works on aligned bf16 and on fp32 only");
+  start_forward(sizes, slices, {as<Bf16>(qkv), as<Bf16>(keys), as<Bf16>(output), log_sum_exp},
+                stream);
 }
 
 }  // namespace real::kernels

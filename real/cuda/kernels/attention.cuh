@@ -32,11 +32,20 @@ struct KeyRows {
   int row, before;
 };
 
-struct AttentionSizes {
-  int tokens, sequence, heads, kv_heads, head_dim;
+// Values have a size of their own, or that of queries: the kernels of the tensor cores take no
+// others, and have no register for another number.
+template <bool own_values>
+struct Sizes {
+  int tokens, sequence, heads, kv_heads, head_dim, value_dim;
   float scale;
   bool causal;
-  __host__ __device__ int row() const { return (heads + 2 * kv_heads) * head_dim; }
+  __host__ __device__ int values() const {
+    if constexpr (own_values) return value_dim;
+    return head_dim;
+  }
+  __host__ __device__ int row() const {
+    return (heads + kv_heads) * head_dim + kv_heads * values();
+  }
   __host__ __device__ KeyRows in_qkv() const { return {row(), heads}; }
   __device__ int kv_head(int head) const { return head / (heads / kv_heads); }
   template <class T>
@@ -49,13 +58,15 @@ struct AttentionSizes {
   }
   template <class T>
   __device__ HeadView<T> value(T* keys, KeyRows in, std::int64_t first, int kv) const {
-    return {keys + first * in.row + (in.before + kv_heads + kv) * head_dim, in.row};
+    return {keys + first * in.row + (in.before + kv_heads) * head_dim + kv * values(), in.row};
   }
   template <class T>
   __device__ HeadView<T> output(T* rows, std::int64_t first, int head) const {
-    return {rows + first * heads * head_dim + head * head_dim, heads * head_dim};
+    return {rows + first * heads * values() + head * values(), heads * values()};
   }
 };
+using AttentionSizes = Sizes<false>;
+using PlainSizes = Sizes<true>;
 
 // A tile in shared memory: rows of `width` bf16 in chunks of 16 bytes. The chunks of a row are
 // permuted by its number, so that the eight rows of an 8 x 8 matrix lie in different banks: rows of
@@ -222,7 +233,27 @@ __device__ __forceinline__ void store_rows(const float (&sum)[m_tiles][width / 8
   }
 }
 
-AttentionSizes attention_sizes(const char* name, const AttentionShape& shape);
+PlainSizes attention_sizes(const char* name, const AttentionShape& shape);
+inline AttentionSizes of_tensor_cores(const PlainSizes& s) {
+  return {s.tokens, s.sequence, s.heads, s.kv_heads, s.head_dim, s.head_dim, s.scale, s.causal};
+}
+// Whether the kernels of the tensor cores take it; those of attention_plain.cu take all.
+bool takes_tensor_cores(const AttentionShape& shape);
+// Without tensor cores; T: float or bf16.
+template <class T>
+void plain_attention(const PlainSizes& sizes, const ScoreRules& rules, const T* qkv, T* output,
+                     float* log_sum_exp, StreamHandle stream);
+template <class T>
+struct PlainBackward {
+  const T* qkv;
+  const float *log_sum_exp, *delta;
+  const T* gradient;
+  T* qkv_gradient;
+};
+template <class T>
+void plain_attention_backward(const PlainSizes& sizes, const ScoreRules& rules,
+                              const PlainBackward<T>& operands, StreamHandle stream);
+
 // visit(Constant<width>{}): the narrowest tile that holds a head; the rest of it is zeros.
 template <class Visit>
 void with_head_width(std::int64_t head_dim, Visit visit) {

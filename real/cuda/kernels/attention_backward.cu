@@ -7,6 +7,7 @@
 //
 // A block works on transposed products where it owns keys: in both cases P and dS lie in registers
 // as operand A of what is summed.
+#include <algorithm>
 #include <bit>
 
 #include "real/cuda/kernels/attention_chunks.cuh"
@@ -26,10 +27,10 @@ struct BackwardOperands {
   Bf16* keys_gradient;
 };
 
-// delta[head, token]: as many lanes as a row of a head has vectors, up to a power of two, and a
-// power of two of rows in a warp.
+// delta[head, token]: as many lanes as a row of a head has vectors, up to a power of two that a
+// warp has, and a power of two of rows in a warp.
 template <class T>
-__global__ void delta_kernel(AttentionSizes s, int lanes, const T* output, const T* gradient,
+__global__ void delta_kernel(PlainSizes s, int lanes, const T* output, const T* gradient,
                              float* delta) {
   constexpr int count = 16 / sizeof(T);
   const std::int64_t items = static_cast<std::int64_t>(s.tokens) * s.heads;
@@ -40,10 +41,10 @@ __global__ void delta_kernel(AttentionSizes s, int lanes, const T* output, const
        first += step) {
     const std::int64_t item = first + lane_id() / lanes;
     float sum = 0;
-    if (item < items && column < s.head_dim) {
+    for (int at = column; item < items && at < s.value_dim; at += lanes * count) {
       float x[count], y[count];
-      load(output + item * s.head_dim + column, x);
-      load(gradient + item * s.head_dim + column, y);
+      load(output + item * s.value_dim + at, x);
+      load(gradient + item * s.value_dim + at, y);
 #pragma unroll
       for (int j = 0; j < count; ++j)
         sum += x[j] * y[j];
@@ -296,10 +297,10 @@ __global__ void __launch_bounds__(attention_threads)
 }
 
 template <class T>
-void compute_delta(const AttentionSizes& sizes, const void* output, const void* gradient,
-                   float* delta, StreamHandle stream) {
-  const auto vectors = static_cast<unsigned>(sizes.head_dim) * sizeof(T) / 16;
-  const auto lanes = static_cast<int>(std::bit_ceil(vectors));
+void compute_delta(const PlainSizes& sizes, const void* output, const void* gradient, float* delta,
+                   StreamHandle stream) {
+  const auto vectors = static_cast<unsigned>(sizes.value_dim) * sizeof(T) / 16;
+  const int lanes = std::min(static_cast<int>(std::bit_ceil(vectors)), warp_size);
   const std::int64_t items = static_cast<std::int64_t>(sizes.tokens) * sizes.heads;
   launch({.name = "attention_backward (delta)",
           .blocks = {stride_blocks(items, delta_threads / lanes)},
@@ -326,10 +327,11 @@ void start_backward(const AttentionSizes& sizes, const Chunks& chunks,
 }
 
 // keys: in slices, or qkv; keys_gradient the same.
-template <class Chunks>
-void backward(const char* name, const AttentionShape& shape, const Chunks& chunks,
-              const SliceBackward& operands, Workspace workspace, StreamHandle stream) {
-  const AttentionSizes sizes = attention_sizes(name, shape);
+void backward(const AttentionShape& shape, const Slices& slices, const SliceBackward& operands,
+              Workspace workspace, StreamHandle stream) {
+  const char* name = "attend_backward";
+  const PlainSizes plain = attention_sizes(name, shape);
+  const AttentionSizes sizes = of_tensor_cores(plain);
   require_workspace(name, workspace, attention_backward_workspace(shape));
   if (sizes.tokens == 0) return;
   auto* delta = static_cast<float*>(workspace.memory);
@@ -337,9 +339,9 @@ void backward(const char* name, const AttentionShape& shape, const Chunks& chunk
   const void* keys = operands.keys;
   void* keys_gradient = operands.keys_gradient;
   if (shape.heads.dtype == sim::DType::fp32) {
-    compute_delta<float>(sizes, o.output, o.gradient, delta, stream);
+    compute_delta<float>(plain, o.output, o.gradient, delta, stream);
     return attention_backward_fp32(
-        sizes, chunks,
+        sizes, slices,
         {as<float>(o.qkv), as<float>(keys), o.log_sum_exp, delta, as<float>(o.gradient),
          as<float>(o.qkv_gradient), as<float>(keys_gradient)},
         stream);
@@ -347,12 +349,12 @@ void backward(const char* name, const AttentionShape& shape, const Chunks& chunk
   if (shape.heads.dtype != sim::DType::bf16 ||
       !aligned({o.qkv, keys, o.output, o.gradient, o.qkv_gradient, keys_gradient}))
     refuse(name, "works on aligned bf16 and on fp32 only");
-  compute_delta<Bf16>(sizes, o.output, o.gradient, delta, stream);
+  compute_delta<Bf16>(plain, o.output, o.gradient, delta, stream);
   const BackwardOperands arguments{
       as<Bf16>(o.qkv),      as<Bf16>(keys),           o.log_sum_exp,          delta,
       as<Bf16>(o.gradient), as<Bf16>(o.qkv_gradient), as<Bf16>(keys_gradient)};
-  start_backward<true>(sizes, chunks, arguments, stream);
-  start_backward<false>(sizes, chunks, arguments, stream);
+  start_backward<true>(sizes, slices, arguments, stream);
+  start_backward<false>(sizes, slices, arguments, stream);
 }
 
 }  // namespace
@@ -363,8 +365,27 @@ std::int64_t attention_backward_workspace(const AttentionShape& shape) {
 
 void attention_backward(const AttentionShape& shape, const AttentionBackward& operands,
                         Workspace workspace, StreamHandle stream) {
-  backward("attention_backward", shape, Whole{}, {operands, operands.qkv, operands.qkv_gradient},
-           workspace, stream);
+  const PlainSizes sizes = attention_sizes("attention_backward", shape);
+  require_workspace("attention_backward", workspace, attention_backward_workspace(shape));
+  if (sizes.tokens == 0) return;
+  auto* delta = static_cast<float*>(workspace.memory);
+  const AttentionBackward& o = operands;
+  with_type("attention_backward", shape.heads.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    compute_delta<T>(sizes, o.output, o.gradient, delta, stream);
+    if (takes_tensor_cores(shape)) return;
+    const PlainBackward<T> plain{as<T>(o.qkv), o.log_sum_exp, delta, as<T>(o.gradient),
+                                 as<T>(o.qkv_gradient)};
+    plain_attention_backward(sizes, shape.rules, plain, stream);
+  });
+  if (!takes_tensor_cores(shape)) return;
+  if (!aligned({o.qkv, o.output, o.gradient, o.qkv_gradient}))
+    refuse("attention_backward", "works on aligned bf16 only");
+  const BackwardOperands arguments{
+      as<Bf16>(o.qkv),      as<Bf16>(o.qkv),          o.log_sum_exp,           delta,
+      as<Bf16>(o.gradient), as<Bf16>(o.qkv_gradient), as<Bf16>(o.qkv_gradient)};
+  start_backward<true>(of_tensor_cores(sizes), Whole{}, arguments, stream);
+  start_backward<false>(of_tensor_cores(sizes), Whole{}, arguments, stream);
 }
 
 void attend_backward(const SliceShape& shape, const SliceBackward& operands, Workspace workspace,
@@ -380,7 +401,7 @@ void attend_backward(const SliceShape& shape, const SliceBackward& operands, Wor
          shape.heads.tokens * shape.heads.row() * sim::bytes_of(shape.heads.dtype), stream);
   else
     own.keys_gradient = own.attention.qkv_gradient;
-  backward("attend_backward", {shape.heads, shape.causal}, slices, own, workspace, stream);
+  backward({shape.heads, shape.causal}, slices, own, workspace, stream);
 }
 
 }  // namespace real::kernels

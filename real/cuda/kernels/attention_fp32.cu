@@ -1,6 +1,7 @@
-// Attention in fp32, without tensor cores: for runs whose numbers must agree with the host's. The
-// same algorithms as in bf16; a warp owns one row, and a lane one row of the other side's tile
-// while products are made, or every 32nd element of the row while they are summed.
+// Attention on slices of context ranks in fp32, without tensor cores: for runs whose numbers must
+// agree with the host's (whole sequences: attention_plain.cu). The same algorithms as in bf16; a
+// warp owns one row, and a lane one row of the other side's tile while products are made, or every
+// 32nd element of the row while they are summed.
 #include "real/cuda/kernels/attention_chunks.cuh"
 
 namespace real::kernels {
@@ -200,12 +201,8 @@ void attention_backward_fp32(const AttentionSizes& sizes, const Chunks& chunks,
          backward_kernel<false, Chunks>, sizes, chunks, operands);
 }
 
-template void attention_forward_fp32(const AttentionSizes&, const Whole&,
-                                     const AttentionForwardFp32&, StreamHandle);
 template void attention_forward_fp32(const AttentionSizes&, const Slices&,
                                      const AttentionForwardFp32&, StreamHandle);
-template void attention_backward_fp32(const AttentionSizes&, const Whole&,
-                                      const AttentionBackwardFp32&, StreamHandle);
 template void attention_backward_fp32(const AttentionSizes&, const Slices&,
                                       const AttentionBackwardFp32&, StreamHandle);
 

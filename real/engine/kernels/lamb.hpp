@@ -1,5 +1,5 @@
-// LAMB and 1-bit LAMB (sim/plan/rules/lamb.md says what they compute). Backends that do not have
-// them leave the table out.
+// LAMB and 1-bit LAMB (sim/plan/rules/lamb.md says what they compute). Backends leave out of the
+// table what they do not have.
 #pragma once
 
 #include <span>
@@ -9,9 +9,13 @@
 
 namespace real::kernels {
 
-// Norms are of a tensor each.
+// Norms are of a tensor each. The coefficient of a tensor, |weights| / |update|, has bounds.
+inline constexpr float lamb_most = 10, lamb_least = 0.01F;
+// The workspace, bytes: of each of so many blocks two sums.
+inline constexpr std::int64_t lamb_blocks = 264;
+inline constexpr std::int64_t lamb_workspace = lamb_blocks * 2 * 8;
 void lamb(const Adam& settings, const AdamState& state, std::span<const BoundTensor> tensors,
-          StreamHandle stream);
+          Workspace workspace, StreamHandle stream);
 
 // OneBitLamb is the further state of 1-bit LAMB: a second moment of the gradients that came, and
 // for each tensor sim::lowering::lamb_numbers; all zero before its first step.

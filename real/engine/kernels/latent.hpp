@@ -26,15 +26,16 @@ struct LatentHeads {
   sim::DType dtype = sim::DType::fp32;
   Positions tokens;
   std::int64_t heads = 0, plain = 0, rotary = 0, value = 0;
-  std::int64_t head() const { return plain + rotary; }
-  std::int64_t row() const { return heads * (2 * head() + value); }  // of [q|k|v]
+  constexpr std::int64_t head() const { return plain + rotary; }
+  constexpr std::int64_t row() const { return heads * (2 * head() + value); }  // of [q|k|v]
 };
 // queries: [tokens, heads x (plain, rotary)]; made: [tokens, heads x (plain of the key, value)];
-// rotary_keys: [tokens, rotary].
+// rotary_keys: [tokens, rotary]; table: of the rotary part (fill_rotary_table), none on the host.
 struct LatentInputs {
   const void* queries = nullptr;
   const void* made = nullptr;
   const void* rotary_keys = nullptr;
+  const float* table = nullptr;
 };
 void put_latent_heads(const LatentHeads& shape, const LatentInputs& inputs, void* qkv,
                       StreamHandle stream);
@@ -43,6 +44,7 @@ struct LatentGradients {
   void* gradient = nullptr;
   void* made = nullptr;
   void* rotary_keys = nullptr;
+  const float* table = nullptr;
 };
 void latent_gradients(const LatentHeads& shape, const LatentGradients& operands,
                       StreamHandle stream);

@@ -184,7 +184,7 @@ class KernelLaunches {
   AdamPiece adam_piece(std::size_t bucket) const;
   kernels::Adam adam_settings() const;
   Launch adam();
-  Launch lamb();
+  Launch lamb(const BoundOp& op);
   Launch finish_norm();
   float* lamb_numbers(const BoundBucket& bucket) const;
   static std::int64_t owned_real(const BoundBucket& bucket);

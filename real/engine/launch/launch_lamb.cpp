@@ -9,7 +9,7 @@ using kernels::Launch;
 using kernels::StreamHandle;
 
 // A bucket that one rank has alone is not compressed.
-Launch KernelLaunches::lamb() {
+Launch KernelLaunches::lamb(const BoundOp& op) {
   SIM_CHECK(parts_.lamb != nullptr);
   const sim::Layout& layout = shapes_.layout();
   const bool one_bit = layout.compression == sim::GradientCompression::one_bit_lamb;
@@ -28,13 +28,13 @@ Launch KernelLaunches::lamb() {
     piece.kept.fresh = piece.state.v + bucket.owned;
     piece.kept.numbers = lamb_numbers(bucket);
   }
-  const auto update = [pieces, settings = adam_settings(),
+  const auto update = [pieces, settings = adam_settings(), space = workspace(op),
                        table = *parts_.lamb](StreamHandle stream) {
     for (const LambPiece& piece : pieces)
       if (piece.kept.numbers != nullptr)
         table.one_bit_lamb(settings, piece.state, piece.kept, piece.tensors, stream);
       else
-        table.lamb(settings, piece.state, piece.tensors, stream);
+        table.lamb(settings, piece.state, piece.tensors, space, stream);
   };
   return kernels::in_turn(finish_norm(), update);
 }

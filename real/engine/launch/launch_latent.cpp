@@ -17,11 +17,13 @@ Launch KernelLaunches::latent_heads(const BoundOp& op) {
     return as_launch(parts_.latent->latent_gradients, shape,
                      kernels::LatentGradients{.gradient = at(op, Role::gradient),
                                               .made = at(op, Role::input_gradient),
-                                              .rotary_keys = memory.rotary_keys_gradient});
+                                              .rotary_keys = memory.rotary_keys_gradient,
+                                              .table = parts_.memory.rotary_table});
   return as_launch(parts_.latent->put_latent_heads, shape,
                    kernels::LatentInputs{.queries = at(op, Role::residual),
                                          .made = at(op, Role::input),
-                                         .rotary_keys = memory.rotary_keys},
+                                         .rotary_keys = memory.rotary_keys,
+                                         .table = parts_.memory.rotary_table},
                    at(op, Role::output));
 }
 

@@ -44,7 +44,7 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::gradient_norm:
       return gradient_norm(op);
     case Action::adam:
-      if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb();
+      if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb(op);
       return adam();
     case Action::parameters_from_host:
     case Action::gradients_from_host:

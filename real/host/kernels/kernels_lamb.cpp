@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "sim/base/check.hpp"
 #include "sim/plan/parameters/compression_work.hpp"
 
 namespace real::host {
@@ -14,7 +15,6 @@ namespace {
 
 using kernels::StreamHandle;
 
-constexpr float largest_coefficient = 10, least_coefficient = 0.01F;
 constexpr float largest_factor = 4, least_factor = 0.5F, factor_change = 0.1F;
 
 // Part is what an update reads and writes of a tensor.
@@ -30,6 +30,7 @@ struct Part {
 
 Part part_of(const kernels::Adam& settings, const kernels::AdamState& state,
              const BoundTensor& tensor) {
+  SIM_CHECK(state.weight_dtype == sim::DType::fp32 && state.gradient_dtype == sim::DType::fp32);
   auto* weight = static_cast<float*>(state.weight) + tensor.first;
   return {.weight = state.master != nullptr ? state.master + tensor.first : weight,
           .copy = weight,
@@ -58,8 +59,8 @@ float coefficient_of(const Part& part) {
     update += step * step;
   }
   if (weights == 0 || update == 0) return 1;
-  return std::clamp(static_cast<float>(std::sqrt(weights / update)), least_coefficient,
-                    largest_coefficient);
+  return std::clamp(static_cast<float>(std::sqrt(weights / update)), kernels::lamb_least,
+                    kernels::lamb_most);
 }
 
 void move(const Part& part, std::int64_t i, float by) {
@@ -68,7 +69,7 @@ void move(const Part& part, std::int64_t i, float by) {
 }
 
 void lamb(const kernels::Adam& settings, const kernels::AdamState& state,
-          std::span<const BoundTensor> tensors, StreamHandle) {
+          std::span<const BoundTensor> tensors, kernels::Workspace, StreamHandle) {
   if (is_gated(state)) return;
   const auto beta1 = static_cast<float>(settings.beta1), beta2 = static_cast<float>(settings.beta2);
   const float scale = state.clip_scale != nullptr ? *state.clip_scale : 1.0F;

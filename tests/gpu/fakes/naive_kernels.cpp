@@ -6,6 +6,9 @@
 #include "real/cuda/prepare.hpp"
 #include "real/host/kernels/host_kernels.hpp"
 #include "real/host/kernels/kernels_context.hpp"
+#include "real/host/kernels/kernels_dropout.hpp"
+#include "real/host/kernels/kernels_lamb.hpp"
+#include "real/host/kernels/kernels_latent.hpp"
 #include "real/host/kernels/kernels_shared_heads.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 
@@ -37,6 +40,20 @@ struct Late<kernel> {
     } else {
       return kernel(arguments...);
     }
+  }
+};
+
+// The same of a function in a table.
+template <auto table, auto member>
+struct LateOf;
+template <class Kernels, class... Parameters, const Kernels& (*table)(),
+          void (*Kernels::*member)(Parameters...)>
+struct LateOf<table, member> {
+  static void call(Parameters... arguments) {
+    const auto kernel = table().*member;
+    const kernels::StreamHandle stream = std::get<sizeof...(arguments) - 1>(std::tie(arguments...));
+    stream->device.load({reinterpret_cast<std::uint64_t>(kernel), type_of(arguments...)});
+    fakes::enqueue_call(stream, [=] { kernel(arguments...); });
   }
 };
 
@@ -82,5 +99,29 @@ const kernels::SharedHeadsTable& cuda_shared_heads() {
   return table;
 }
 #undef STEPCAST_KERNEL
+
+const kernels::DropoutTable& cuda_dropout() {
+  using Table = kernels::DropoutTable;
+  static constexpr Table table{.drop = LateOf<host_dropout, &Table::drop>::call};
+  return table;
+}
+
+const kernels::LambTable& cuda_lamb() {
+  using Table = kernels::LambTable;
+  static constexpr Table table{.lamb = LateOf<host::host_lamb, &Table::lamb>::call,
+                               .one_bit_lamb = nullptr};
+  return table;
+}
+
+const kernels::LatentTable& cuda_latent() {
+  using host::host_latent;
+  using Table = kernels::LatentTable;
+  static constexpr Table table{
+      .split_rows = LateOf<host_latent, &Table::split_rows>::call,
+      .join_rows = LateOf<host_latent, &Table::join_rows>::call,
+      .put_latent_heads = LateOf<host_latent, &Table::put_latent_heads>::call,
+      .latent_gradients = LateOf<host_latent, &Table::latent_gradients>::call};
+  return table;
+}
 
 }  // namespace real

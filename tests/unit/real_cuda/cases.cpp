@@ -161,6 +161,57 @@ std::vector<Case> adapters() {
   };
 }
 
+void drop_everywhere(ToyRun& run) {
+  run.shape.embedding_dropout = run.shape.attention_dropout = 0.2;
+  run.shape.projection_dropout = run.shape.mlp_dropout = 0.1;
+}
+
+std::vector<Case> encoders() {
+  return {
+      {"dropout, tp 2 sp dp 2, recomputed",
+       [](ToyRun& r) {
+         drop_everywhere(r);
+         r.layout.tensor_parallel = r.layout.data_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"classifier of padded sentences, dropout, tp 2 ZeRO-1",
+       [](ToyRun& r) {
+         drop_everywhere(r);
+         r.shape.head = sim::Head::classifier;
+         r.shape.classes = 3;
+         r.shape.mask = sim::AttentionMask::bidirectional;
+         r.layout.tensor_parallel = r.layout.data_parallel = 2, r.layout.zero_stage = 1;
+       }},
+  };
+}
+
+// Values narrower than queries and keys.
+void attend_latently(ToyRun& run) {
+  run.shape.positions = sim::Positions::rotary;
+  run.shape.max_sequence = 0;
+  run.shape.heads = run.shape.kv_heads = 2;
+  run.shape.head_dim = 32;
+  run.shape.latent = {.key_value_rank = 12, .plain_dim = 24, .rotary_dim = 8, .value_dim = 16};
+}
+
+std::vector<Case> latent() {
+  return {
+      {"latent attention, dp 2 ZeRO-1, recomputed",
+       [](ToyRun& r) {
+         attend_latently(r);
+         r.layout.data_parallel = 2, r.layout.zero_stage = 1;
+         r.layout.recompute = sim::Recompute::full;
+       }},
+      {"latent attention of compressed queries, LAMB, pp 2",
+       [](ToyRun& r) {
+         attend_latently(r);
+         r.shape.latent.query_rank = 10;
+         r.layout.pipeline_parallel = 2;
+         r.layout.optimizer = sim::OptimizerKind::lamb;
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -257,6 +308,10 @@ std::vector<Case> cases() {
   for (Case& one : over_context_ranks())
     all.push_back(std::move(one));
   for (Case& one : adapters())
+    all.push_back(std::move(one));
+  for (Case& one : encoders())
+    all.push_back(std::move(one));
+  for (Case& one : latent())
     all.push_back(std::move(one));
   return all;
 }

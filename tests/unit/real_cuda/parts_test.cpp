@@ -94,25 +94,6 @@ TEST_CASE("what NCCL cannot do is refused by name", "[real_cuda]") {
             "hierarchical, auto"});
 }
 
-TEST_CASE("dropout and padding are refused by the operators that have them", "[real_cuda]") {
-  sim::TransformerShape shape = gpt_shape();
-  shape.mask = sim::AttentionMask::bidirectional;
-  shape.head = sim::Head::classifier;
-  shape.classes = 2;
-  shape.mlp_dropout = shape.embedding_dropout = 0.1;
-  World world{sim::build_transformer(shape), {}};
-  world.plan = sim::make_plan(world.model, toy_layout());
-  const std::string no_dropout =
-      ": the CUDA backend has no kernels of dropout (set the model's dropout to 0); the host "
-      "backend has";
-  CHECK(real::cuda_problems(world.plan, world.model, {}) ==
-        std::vector<std::string>{
-            "embedding_dropout" + no_dropout,
-            "attention: the CUDA backend masks no padding of labelled sentences; the host backend "
-            "does",
-            "mlp_residual" + no_dropout});
-}
-
 TEST_CASE("row-major products come out of a column-major library", "[real_cuda]") {
   const auto pass = GENERATE(real::GemmPass::forward, real::GemmPass::input_gradient,
                              real::GemmPass::weight_gradient);

@@ -1,19 +1,30 @@
 #include "tests/unit/real_cuda/toy.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <thread>
 
 #include "real/cuda/environment.hpp"
 #include "real/engine/data/tokens.hpp"
 #include "real/engine/initial_weights.hpp"
+#include "real/engine/operator_facts.hpp"
 #include "real/engine/rank_state.hpp"
 #include "real/host/host_backend.hpp"
 
 namespace cuda_test {
 namespace {
+
+// Sentences end in padding of unequal lengths, and in their label.
+void make_sentence(const sim::TransformerShape& shape, std::int64_t number,
+                   std::span<std::int32_t> row) {
+  const std::int64_t tokens = std::ssize(row) - 1, padding = number % (tokens - 1);
+  std::fill_n(row.end() - 1 - padding, padding, real::padding_id);
+  row.back() = static_cast<std::int32_t>(number % shape.classes);
+}
 
 // Every token follows from the one before it.
 class ToySamples : public real::Samples {
@@ -26,6 +37,9 @@ class ToySamples : public real::Samples {
       to[i] = static_cast<std::int32_t>(token);
       token = (token * 5 + 3) % run_.shape.vocabulary;
     }
+    if (run.shape.head == sim::Head::classifier)
+      make_sentence(run.shape, global,
+                    std::span{tokens}.last(static_cast<std::size_t>(layout.sequence_length + 1)));
   }
 
  private:
