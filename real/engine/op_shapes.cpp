@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/eight_bit.hpp"
 #include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
 #include "sim/model/key_heads.hpp"
@@ -242,6 +243,7 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
       shape.accumulate = op.accumulate;
       shape.scale = gradient_scale(program_, *op.model_op);
   }
+  if (is_coded(op)) shape.coded = coded_operands(model_.execution.eight_bit, shape.pass);
   return shape;
 }
 

@@ -76,7 +76,7 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
     case Action::adapt:
       return adapter(op);
     case Action::encode:
-      return dequantize(op);
+      return encode(op);
     case Action::join_output:
     case Action::spread_gradient:
       return shared_heads(op);
@@ -191,6 +191,7 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
   shape.bias = shape.bias && op.kernel->batch == 1;  // experts have none
   if (shape.bias)
     operands.bias = at(op, Role::weight) + shape.in * shape.out * sim::bytes_of(shape.dtype);
+  if (shape.coded.exist) return coded_product(op, shape, operands);
   if (op.model_op->once_per_sequence)
     return kernels::in_turn(first_tokens_forward(op), product(op, shape, operands));
   return keep_input(op, product(op, shape, operands));
@@ -206,6 +207,7 @@ Launch KernelLaunches::linear_gradient(const BoundOp& op) {
     operands.second = at(op, kept_input_of(op));
     operands.result = at(op, Role::weight_gradient);
   }
+  if (shape.coded.exist) return coded_product(op, shape, operands);
   if (op.model_op->once_per_sequence && shape.pass == GemmPass::input_gradient)
     return kernels::in_turn(product(op, shape, operands), first_tokens_gradient(op));
   return product(op, shape, operands);

@@ -209,7 +209,8 @@ sim::Layout toy_layout(sim::DType dtype) {
 ToyResult run_toy(const ToyRun& run) {
   real::set_cuda_environment();
   fakes::set_behaviour(run.behaviour);
-  const sim::Model model = sim::build_transformer(run.shape);
+  sim::Model model = sim::build_transformer(run.shape);
+  model.execution.eight_bit = run.eight_bit;
   for (const sim::LayoutProblem& problem : sim::layout_problems(run.layout, model))
     throw std::logic_error(problem.key + ": " + problem.what);
   Shared shared{.run = run, .model = model};

@@ -20,6 +20,7 @@ struct ToyRun {
   sim::Layout layout{};
   sim::Training training{};
   real::Algorithms algorithms{};
+  sim::EightBit eight_bit = sim::EightBit::transformer_engine;
   int steps = 3;
   bool host = false;  // by the host backend instead
   bool graphs = false;
