@@ -151,6 +151,7 @@ void CudaBackend::load_kernels(const std::vector<Launch>& launches,
   tail_(stream);
   // Numbers are left: a state that nobody wrote is zero.
   zero(memory_.arena().at(0), memory_.arena().bytes());
+  reset_scales(memory_.step().coded, cuda_kernels(), stream);
   check(cudaStreamSynchronize(stream), "preparing the device");
 }
 

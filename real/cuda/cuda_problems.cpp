@@ -3,6 +3,8 @@
 
 #include "real/cuda/cuda_backend.hpp"
 #include "real/cuda/nccl/communicators.hpp"
+#include "real/engine/eight_bit.hpp"
+#include "real/engine/eight_bit_problems.hpp"
 #include "real/engine/support.hpp"
 #include "sim/model/dropout.hpp"
 
@@ -39,6 +41,8 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
                                Format{"gradient_dtype", layout.gradient_dtype},
                                Format{"reduce_dtype", layout.reduce_dtype}}) {
     if (format.dtype == DType::bf16 || format.dtype == DType::fp32) continue;
+    const bool casts = format.dtype == layout.compute_dtype;  // check_eight_bits()
+    if (casts && sim::is_quantized(format.dtype)) continue;
     problems.refuse(Feature::half_precision, format.key, sim::word(format.dtype));
   }
   if (layout.compression != sim::GradientCompression::none || layout.quantized_weights ||
@@ -47,11 +51,24 @@ void check_formats(const sim::Layout& layout, Problems& problems) {
   if (layout.uses_host()) problems.refuse(Feature::offload);
   if (layout.trains_apart()) problems.refuse(Feature::local_steps);
   if (layout.has_servers()) problems.refuse(Feature::servers);
-  if (layout.compute_dtype != layout.activation_dtype)
+  if (layout.compute_dtype != layout.activation_dtype && !sim::is_quantized(layout.compute_dtype))
     problems.refuse(Feature::mixed_formats, sim::word(layout.activation_dtype),
                     sim::word(layout.compute_dtype));
   if (layout.activation_dtype == DType::bf16 && !layout.master_weights)
     problems.refuse(Feature::bf16_masters);
+}
+
+// Tensor cores take sizes in multiples of 16 bytes (cuBLAS, "Narrow Precision Data Types Usage").
+void check_eight_bits(const sim::Layout& layout, const sim::Model& model, Problems& problems) {
+  if (!sim::is_quantized(layout.compute_dtype)) return;
+  const sim::EightBit software = model.execution.eight_bit;
+  if (can_scale(software) && scaling_of(software, CodedTensor::input) != Scaling::tensor)
+    problems.refuse(Feature::eight_bit_blocks, sim::word(software));
+  constexpr int unit = 16;
+  for (const CodedSizes& sizes : coded_sizes(layout, model))
+    if (!sizes.are_multiples_of(unit))
+      problems.refuse(Feature::eight_bit_sizes, sizes.name, unit, sizes.tokens, sizes.in,
+                      sizes.out);
 }
 
 std::int64_t value_dim(const sim::Model& model) {
@@ -108,6 +125,7 @@ std::vector<std::string> cuda_problems(const sim::Plan& plan, const sim::Model& 
                                        const Algorithms& algorithms) {
   Problems problems;
   check_formats(plan.layout, problems);
+  check_eight_bits(plan.layout, model, problems);
   check_block(model.input, model, plan.layout, problems);
   for (const sim::Block& layer : model.layers)
     check_block(layer, model, plan.layout, problems);

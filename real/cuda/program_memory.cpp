@@ -45,6 +45,7 @@ ProgramMemory::ProgramMemory(const BoundProgram& program)
       step_{step_memory(layout_, program, scratch_.at(0))} {}
 
 void ProgramMemory::fill_tables(cudaStream_t stream) {
+  reset_scales(step_.coded, cuda_kernels(), stream);
   for (std::size_t i = 0; i < program_.buckets.size(); ++i) {
     const std::vector<kernels::Range> ranges = decay_ranges(program_.buckets[i]);
     check(cudaMemcpy(scratch_.at(layout_.decay[i]), ranges.data(),

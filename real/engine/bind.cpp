@@ -141,6 +141,16 @@ class Binder {
       to.turn = turns_[{to.subject, to.microbatch, to.pass, to.action}]++;
     bind_operands(op, site, to);
     if (site != nullptr && !bound_.frozen.empty()) bind_frozen(to);
+    bind_codes(to);
+  }
+
+  // The codes of a weight, cast once per step, are no operand of the products that read them.
+  void bind_codes(BoundOp& to) {
+    Operand& codes = to.operands[static_cast<std::size_t>(Role::encoded_weight)];
+    if (to.action == Action::encode && codes.exists()) codes_of_site_[to.subject] = codes;
+    const bool multiplies = to.kernel != nullptr && sim::is_quantized(to.kernel->dtype) &&
+                            (to.action == Action::forward || to.action == Action::input_gradient);
+    if (multiplies) codes = codes_of_site_[to.subject];
   }
 
   void place_frozen() {
@@ -244,6 +254,7 @@ class Binder {
   bool is_zeroed_ = false;               // gradients, at the start of the step
   std::set<std::uint32_t> added_later_;  // gradients that are added to those of a bucket
   std::map<std::tuple<std::uint32_t, std::int32_t, sim::Pass>, Operand> kept_by_linear_;
+  std::map<std::uint32_t, Operand> codes_of_site_;
 };
 
 }  // namespace

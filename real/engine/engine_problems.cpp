@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/eight_bit_problems.hpp"
 #include "real/engine/expert_problems.hpp"
 #include "real/engine/operator_facts.hpp"
 #include "real/engine/support.hpp"
@@ -225,7 +226,8 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   // and writes new weights.
   refuse(averages_scaled(model.execution, layout), Feature::gradient_passes);
   refuse(layout.cuts_products(), Feature::tensor_products);
-  refuse(sim::is_quantized(layout.compute_dtype), Feature::eight_bit);
+  for (std::string& problem : eight_bit_problems(layout, model))
+    problems.push_back(std::move(problem));
   check_adapters(layout, model, problems);
   refuse(layout.has_lengths(), Feature::lengths);
   refuse(layout.images > 0, Feature::vision);

@@ -22,6 +22,7 @@
 #include <functional>
 #include <utility>
 
+#include "real/engine/kernels/eight_bit.hpp"
 #include "real/engine/kernels/routing.hpp"
 #include "sim/base/dtype.hpp"
 #include "sim/model/model.hpp"
@@ -445,6 +446,23 @@ void adam(const Adam& settings, const AdamState& state, std::int64_t elements,
 void find_not_finite(sim::DType dtype, std::int64_t elements, const void* values,
                      std::int32_t index, std::int32_t* first, StreamHandle stream);
 
+// ---- Casts to 8 bits (eight_bit.cu) ----------------------------------------------------------
+
+// The scale of a tensor is that of `operands`; the maximum is taken before it is multiplied.
+void encode(const CodedShape& shape, const Encoded& operands, StreamHandle stream);
+// The other order of codes. REQUIRES: one scale for the tensor.
+void turn_codes(std::int64_t rows, std::int64_t columns, const std::uint8_t* codes,
+                std::uint8_t* turned, StreamHandle stream);
+// Current scaling: *maximum is raised to the largest magnitude; then the scale is made of it (1
+// where there is none), and it is zero again.
+void find_maximum(sim::DType dtype, std::int64_t elements, const void* values, float* maximum,
+                  StreamHandle stream);
+void make_scale(Float8 format, float* maximum, TensorScale* scale, StreamHandle stream);
+// Delayed scaling: the maxima are brought to `all`, and are zero again; with those of all ranks
+// scales follow from the largest of the history (a scale stays where that is zero or not finite).
+void collect_maxima(const DelayedScales& state, float* all, StreamHandle stream);
+void update_scales(const DelayedScales& state, const float* all, StreamHandle stream);
+
 // ---- All of them -----------------------------------------------------------------------------
 
 // DO(name of a kernel), for each that launches call.
@@ -462,7 +480,9 @@ void find_not_finite(sim::DType dtype, std::int64_t elements, const void* values
   DO(add_table_forward) DO(add_table_backward)                                                     \
   DO(loss_maximum) DO(loss_exponentials) DO(loss_finish) DO(loss_gradient)                         \
   DO(square_sum) DO(square_sum_workspace) DO(finish_norm) DO(require_finite) DO(adam)              \
-  DO(find_not_finite)
+  DO(find_not_finite)                                                                              \
+  DO(encode) DO(turn_codes) DO(find_maximum) DO(make_scale)                                      \
+  DO(collect_maxima) DO(update_scales)
 // clang-format on
 
 struct Table {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "real/engine/data/tokens.hpp"
+#include "real/engine/eight_bit.hpp"
 #include "real/engine/kernels/lamb.hpp"
 #include "real/engine/model_sites.hpp"
 #include "sim/base/check.hpp"
@@ -269,6 +270,7 @@ GemmShape OpShapes::gemm(const BoundOp& op) const {
     const Operand& rows = op.operand(op.action == Action::forward ? Role::output : Role::gradient);
     shape.stride = rows.bytes / (shape.tokens * kernel.batch * sim::bytes_of(activations()));
   }
+  if (is_coded(op)) shape.coded = coded_operands(model_.execution.eight_bit, shape.pass);
   return shape;
 }
 

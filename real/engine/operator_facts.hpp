@@ -117,6 +117,9 @@ inline constexpr std::int32_t padding_id = 0;
 inline std::int64_t written_elements(const BoundProgram& program, const BoundOp& op, sim::Role role,
                                      std::int64_t elements) {
   if (role == sim::Role::saved && op.action == sim::Action::move_tokens) return 0;
+  // Codes: what they are made of was looked at.
+  const bool multiplies = role == sim::Role::saved && op.kernel != nullptr;
+  if (multiplies && sim::is_quantized(op.kernel->dtype)) return 0;
   const sim::Written written = sim::action_row(op.action).written;
   if (written == sim::Written::message) return 0;
   // For dropout the plan counts a mask, which the engine finds again instead of keeping it.

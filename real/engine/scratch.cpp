@@ -34,6 +34,10 @@ ScratchLayout scratch_layout(const ScratchNeeds& needs) {
   layout.rotary_keys = take(needs.rotary_keys);
   layout.rotary_keys_gradient = take(needs.rotary_keys);
   layout.joined_gradient = take(needs.joined_keys);
+  for (std::size_t i = 0; i < coded_slots; ++i)
+    layout.coded[i] = take(needs.coded.slots[i]);
+  layout.scales = take(needs.coded.scales);
+  layout.scale_bytes = needs.coded.scales;
   return layout;
 }
 
@@ -60,6 +64,7 @@ ScratchLayout scratch_layout(const BoundProgram& program, const kernels::Table& 
     needs.rotary_keys = rows_of_keys.second * size;
     needs.joined_keys = (rows_of_keys.first + rows_of_keys.second) * size;
   }
+  needs.coded = coded_needs(program);
   for (const BoundBucket& bucket : program.buckets)
     needs.decay.push_back(std::ssize(bucket.decayed));
   return scratch_layout(needs);
@@ -91,6 +96,9 @@ StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program,
   memory.latent = {.rotary_keys = start + layout.rotary_keys,
                    .rotary_keys_gradient = start + layout.rotary_keys_gradient,
                    .joined_gradient = start + layout.joined_gradient};
+  memory.coded = coded_memory(program, start + layout.scales, layout.scale_bytes);
+  for (std::size_t i = 0; i < coded_slots; ++i)
+    memory.coded.slots[i] = reinterpret_cast<std::uint8_t*>(start + layout.coded[i]);
   return memory;
 }
 

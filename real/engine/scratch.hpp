@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/eight_bit.hpp"
 #include "real/engine/kernels.hpp"
 #include "real/engine/kernels/attention.hpp"
 #include "sim/layout/training.hpp"
@@ -22,6 +23,7 @@ struct ScratchNeeds {
   std::int64_t gemm_workspace = 0;                           // bytes
   // Latent attention, bytes: rotary keys, and compressed keys and values with them.
   std::int64_t rotary_keys = 0, joined_keys = 0;
+  CodedNeeds coded{};
 };
 
 // StepResults are the numbers that a step reads back, in one copy.
@@ -42,6 +44,8 @@ struct ScratchLayout {
   std::array<std::int64_t, sim::stream_count> workspaces{};
   std::int64_t gemm_workspace = 0;
   std::int64_t rotary_keys = 0, rotary_keys_gradient = 0, joined_gradient = 0;
+  std::array<std::int64_t, coded_slots> coded{};
+  std::int64_t scales = 0, scale_bytes = 0;
   std::int64_t bytes = 0;
 };
 
@@ -71,6 +75,7 @@ struct StepMemory {
   std::vector<kernels::DecayRanges> decay;  // per parameter bucket
   std::array<kernels::Workspace, sim::stream_count> workspaces{};
   LatentMemory latent;
+  CodedMemory coded;
 };
 // In a block that begins at `start`.
 StepMemory step_memory(const ScratchLayout& layout, const BoundProgram& program, std::byte* start);

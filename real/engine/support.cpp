@@ -9,6 +9,7 @@ using enum Feature;
 
 constexpr std::string_view equivalence = "property/equivalence_test.cpp";
 constexpr std::string_view pairs = "property/pairs_training_test.cpp";
+constexpr std::string_view eight_bits = "property/eight_bit_training_test.cpp";
 constexpr std::string_view on_cuda = "unit/real_cuda/equivalence_test.cpp";
 
 // A feature that no backend runs.
@@ -185,10 +186,26 @@ constexpr std::array rows{
                refused("layout.master_weights: Adam on bf16 weights without fp32 masters is not "
                        "done by the CUDA backend: updates smaller than 2^-9 of a weight would be "
                        "lost")},
-    none(eight_bit, "Products in 8 bits",
-         "compute_dtype, fp8_parameters, bf16_layers.first, bf16_layers.last, bf16_modules, "
-         "fp8_modules",
-         "layout.compute_dtype: the engine does not execute 8-bit products"),
+    SupportRow{eight_bit, "GEMMs in 8 bits with a scale for each tensor: delayed, current",
+               "compute_dtype, bf16_layers.first, bf16_layers.last, bf16_modules", runs(eight_bits),
+               runs("unit/real_cuda/eight_bit_test.cpp")},
+    SupportRow{eight_bit_blocks, "GEMMs in 8 bits with scales of blocks: 128, MXFP8",
+               "framework.fp8", runs(eight_bits),
+               refused("framework.fp8 is {}: the CUDA backend has GEMMs with a scale for each "
+                       "tensor; allowed: transformer_engine, transformer_engine_linear, "
+                       "transformer_engine_tensorwise, torchao")},
+    none(eight_bit_sizes, "GEMMs in 8 bits of sizes that blocks or tensor cores do not divide",
+         "micro_batch, sequence_length",
+         "operator {}: its GEMMs in 8 bits need tokens, inputs and outputs of a rank that are "
+         "multiples of {}; they are {}, {} and {}"),
+    none(eight_bit_rest, "Other GEMMs in 8 bits or fewer",
+         "fp8_parameters, fp8_modules, sequence_parallel, context_parallel",
+         "layout.compute_dtype: the engine runs fp8 GEMMs of dense layers; allowed with them: "
+         "fp8_parameters false, fp8_modules [], sequence_parallel false, context_parallel 1, no "
+         "experts, latent attention, lora, offload or separate GEMMs of a linear; framework.fp8 "
+         "transformer_engine, "
+         "transformer_engine_linear, _tensorwise, _blockwise, _mxfp8, torchao; fp8_attention none; "
+         "operation_fuser false"),
     SupportRow{optimizer, "AdamW", "optimizer", runs(equivalence), runs(on_cuda)},
     SupportRow{Feature::lamb, "LAMB", "optimizer", runs("property/compressed_training_test.cpp"),
                runs(on_cuda)},

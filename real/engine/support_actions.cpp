@@ -29,7 +29,7 @@ constexpr std::array actions{
     STEPCAST_ACTION(gather_gradient, tensor_parallel),
     STEPCAST_ACTION(reorder_tokens, framework_kernels),
     STEPCAST_ACTION(sum_products, framework_kernels),
-    STEPCAST_ACTION(rescale_gradient, eight_bit),
+    STEPCAST_ACTION(rescale_gradient, eight_bit_rest),
     STEPCAST_ACTION(adapt, adapters),
     STEPCAST_ACTION(exchange_adapted, adapters),
     STEPCAST_ACTION(reduce_maximum, tensor_parallel),

@@ -31,6 +31,7 @@ HostProgram::HostProgram(const BoundProgram& program, const sim::Training& train
     if (!ranges.empty())
       std::memcpy(to.data(), ranges.data(), ranges.size() * sizeof(kernels::Range));
   }
+  reset_scales(memory_.coded, host_kernels(), nullptr);
   KernelLaunches launches{{.program = program,
                            .training = training,
                            .arena = arena_.bytes(0, arena_.size()).data(),

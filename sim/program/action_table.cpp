@@ -86,7 +86,7 @@ constexpr std::array rows{
     row(Action::receive, none, {output}, {}),
     row(Action::gather_received, none, {input, output}, {}),
     row(Action::collect_maxima, none, {output}, {}),
-    row(Action::share_maxima, none, {output}, {}),
+    row(Action::share_maxima, none, {output}, {}, all, Combination::maximum),
     row(Action::update_scales, none, {input}, {}),
     row(Action::activations_to_host, none, {input, output}, {}, message),
     row(Action::activations_from_host, none, {input, output}, {}, message),

@@ -29,12 +29,25 @@ cudaDataType_t data_type(sim::DType dtype) {
   }
 }
 
+cudaDataType_t data_type(Float8 format) {
+  return format == Float8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
+std::string_view word(Float8 format) {
+  return format == Float8::e4m3 ? "e4m3" : "e5m2";
+}
+
+std::string operands_text(const GemmShape& shape) {
+  if (!shape.coded.exist) return std::string{sim::word(shape.dtype)};
+  return fmt::format("{} x {}", word(shape.coded.first), word(shape.coded.second));
+}
+
 std::string text(const GemmShape& shape) {
   const char* passes[] = {"forward", "input gradient", "weight gradient"};
   const std::string rows = shape.stride > 0 ? fmt::format(" of {}", shape.stride) : std::string{};
   return fmt::format("{} of a linear with {} tokens, {} inputs, {}{} outputs, {} to {}",
                      passes[static_cast<std::size_t>(shape.pass)], shape.tokens, shape.in,
-                     shape.out, rows, sim::word(shape.dtype), sim::word(shape.output));
+                     shape.out, rows, operands_text(shape), sim::word(shape.output));
 }
 
 // A handle of the library that is destroyed with its owner.
@@ -58,12 +71,11 @@ void set(const Descriptor& descriptor, cublasLtMatmulDescAttributes_t attribute,
         "an attribute of a product");
 }
 
-void make(Matrix& matrix, sim::DType dtype, std::int64_t rows, std::int64_t columns,
+void make(Matrix& matrix, cudaDataType_t type, std::int64_t rows, std::int64_t columns,
           std::int64_t leading) {
-  check(
-      cublasLtMatrixLayoutCreate(&matrix.handle, data_type(dtype), static_cast<std::uint64_t>(rows),
-                                 static_cast<std::uint64_t>(columns), leading),
-      "the layout of a matrix");
+  check(cublasLtMatrixLayoutCreate(&matrix.handle, type, static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), leading),
+        "the layout of a matrix");
 }
 
 void set_alignment(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
@@ -95,7 +107,39 @@ int alignment_of(const void* memory) {
   return bytes;
 }
 
+namespace {
+
+// Both operands with k innermost: D^T[columns, rows] = second first^T.
+GemmCall coded_call(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  return {.m = columns,
+          .n = rows,
+          .k = depth,
+          .transpose_a = true,
+          .transpose_b = false,
+          .a_rows = depth,
+          .a_columns = columns,
+          .b_rows = depth,
+          .b_columns = rows,
+          .b_leading = depth,
+          .result_leading = columns};
+}
+
+GemmCall coded_call(const GemmShape& shape) {
+  switch (shape.pass) {
+    case GemmPass::forward:
+      return coded_call(shape.tokens, shape.out, shape.in);
+    case GemmPass::input_gradient:
+      return coded_call(shape.tokens, shape.in, shape.out);
+    case GemmPass::weight_gradient:
+      return coded_call(shape.out, shape.in, shape.tokens);
+  }
+  return {};
+}
+
+}  // namespace
+
 GemmCall gemm_call(const GemmShape& shape) {
+  if (shape.coded.exist) return coded_call(shape);
   const std::int64_t tokens = shape.tokens;
   const std::int64_t in = shape.in;
   const std::int64_t out = shape.out;
@@ -153,6 +197,14 @@ class Gemms::Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
+// One descriptor serves all layers; the library reads it during the call.
+void Gemms::set_pointers(const Plan& plan, const GemmOperands& operands) {
+  if (plan.shape.bias) set(plan.descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  if (!plan.shape.coded.exist) return;
+  set(plan.descriptor, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operands.second_scales);
+  set(plan.descriptor, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operands.first_scales);
+}
+
 Gemms::Gemms(void* workspace, const std::string& choices)
     : choices_{choices}, machine_{machine_text()}, workspace_{workspace} {
   check(cublasLtCreate(&handle_), "cublasLtCreate");
@@ -180,11 +232,14 @@ const Gemms::Plan& Gemms::prepare(const GemmShape& shape, const GemmOperands& op
   if (shape.bias) {
     set(plan->descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(plan->descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(shape.dtype));
-    set(plan->descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   }
-  make(plan->a, shape.dtype, call.a_rows, call.a_columns, call.a_rows);
-  make(plan->b, shape.dtype, call.b_rows, call.b_columns, call.b_leading);
-  make(plan->result, shape.output, call.m, call.n, call.result_leading);
+  const bool coded = shape.coded.exist;
+  set_pointers(*plan, operands);
+  make(plan->a, coded ? data_type(shape.coded.second) : data_type(shape.dtype), call.a_rows,
+       call.a_columns, call.a_rows);
+  make(plan->b, coded ? data_type(shape.coded.first) : data_type(shape.dtype), call.b_rows,
+       call.b_columns, call.b_leading);
+  make(plan->result, data_type(shape.output), call.m, call.n, call.result_leading);
   choose(*plan, alignments, operands, stream);
   place = std::move(plan);
   return *place;
@@ -269,10 +324,7 @@ void Gemms::multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
 }
 
 void Gemms::run(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const {
-  // One descriptor serves all layers; the library reads it during the call.
-  if (plan.shape.bias) {
-    set(plan.descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  }
+  set_pointers(plan, operands);
   multiply(plan, plan.algorithm, operands, stream);
 }
 

@@ -5,7 +5,9 @@
 // C^T[n, m] = op(B)^T op(A)^T: operands swapped, each transposed where the row-major one is.
 // gemm_call() is that rule as plain numbers.
 //
-// fp32 is computed in fp32 (CUBLAS_COMPUTE_32F, never TF32); bf16 is accumulated in fp32.
+// fp32 is computed in fp32 (CUBLAS_COMPUTE_32F, never TF32); bf16 is accumulated in fp32. Operands
+// in 8 bits lie with k innermost both, as tensor cores read them: both are as the first two of a
+// product of row-major matrices A B^T.
 #pragma once
 
 #include <cublasLt.h>
@@ -66,6 +68,7 @@ class Gemms {
   void run(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
 
  private:
+  static void set_pointers(const Plan& plan, const GemmOperands& operands);
   void multiply(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                 const GemmOperands& operands, cudaStream_t stream) const;
   std::vector<cublasLtMatmulAlgo_t> candidates_of(const Plan& plan,

@@ -14,15 +14,26 @@ enum class GemmPass : std::uint8_t {
   weight_gradient,  // dW [out, in] (+)= dY^T X
 };
 
+// CodedOperands says that a product reads 8 bits: both operands with the dimension that it sums
+// over innermost, so the second of an input gradient is W^T, those of a weight gradient dY^T and
+// X^T.
+struct CodedOperands {
+  bool exist = false;
+  Float8 first = Float8::e4m3, second = Float8::e4m3;
+  Scaling first_scaling = Scaling::tensor, second_scaling = Scaling::tensor;
+  auto operator<=>(const CodedOperands&) const = default;
+};
+
 struct GemmShape {
   GemmPass pass = GemmPass::forward;
-  sim::DType dtype = sim::DType::bf16;   // of the operands
+  sim::DType dtype = sim::DType::bf16;   // of the operands, or of the bias alone
   sim::DType output = sim::DType::bf16;  // of the result
   std::int64_t tokens = 0, in = 0, out = 0;
   std::int64_t stride = 0;  // elements from a row of Y or dY to the next; 0: out
   bool bias = false;        // forward: b is added
   bool accumulate = false;  // the result is added to what is there
   float scale = 1;          // of the result
+  CodedOperands coded{};
   std::int64_t row() const { return stride > 0 ? stride : out; }
   auto operator<=>(const GemmShape&) const = default;
 };
@@ -32,6 +43,9 @@ struct GemmOperands {
   const void* second = nullptr;  // W, W, X
   const void* bias = nullptr;
   void* result = nullptr;
+  // Of codes, on the device: TensorScale::inverse of a tensor, or the scales of its blocks.
+  const void* first_scales = nullptr;
+  const void* second_scales = nullptr;
 };
 
 class Products {

@@ -20,6 +20,7 @@
 #include "real/engine/kernels/local_steps.hpp"
 #include "real/engine/kernels/products.hpp"
 #include "real/engine/kernels/routed.hpp"
+#include "real/engine/launch/coded_casts.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/scratch.hpp"
 #include "sim/layout/training.hpp"
@@ -66,7 +67,10 @@ class KernelLaunches {
   };
   // `parts` outlives the launches.
   explicit KernelLaunches(const Parts& parts)
-      : parts_{parts}, kernels_{parts.kernels}, shapes_{parts.program} {}
+      : parts_{parts},
+        kernels_{parts.kernels},
+        shapes_{parts.program},
+        coded_{parts.program, parts.arena, parts.memory.coded, parts.kernels} {}
 
   Launch launch_of(const BoundOp& op);
   // Scans what an operator writes for numbers that are not finite.
@@ -115,6 +119,10 @@ class KernelLaunches {
   }
   Launch adapter_input(const BoundOp& op);
   Launch adapter_product(const BoundOp& op, GemmPass pass, sim::Role from, sim::Role to);
+  // launch_eight_bit.cpp
+  Launch encode(const BoundOp& op);
+  Launch coded_product(const BoundOp& op, const GemmShape& shape, GemmOperands operands);
+  Launch maxima(const BoundOp& op);
   // launch_latent.cpp
   Launch latent_heads(const BoundOp& op);
   Launch latent_norm_forward(const BoundOp& op);
@@ -205,6 +213,7 @@ class KernelLaunches {
   Parts parts_;
   const kernels::Table& kernels_;
   OpShapes shapes_;
+  CodedCasts coded_;
 };
 
 // Gradients that are summed over the tensor group (sim::Site::summed) and held here, `size` bytes

@@ -78,7 +78,7 @@ Launch KernelLaunches::model_op(const BoundOp& op) {
     case Action::adapt:
       return adapter(op);
     case Action::encode:
-      return dequantize(op);
+      return encode(op);
     case Action::join_output:
     case Action::spread_gradient:
       return shared_heads(op);
@@ -210,6 +210,7 @@ Launch KernelLaunches::linear_forward(const BoundOp& op) {
   if (op.products > 1) return keep_input(op, product_of_several(op, shape, operands));
   if (shape.bias)
     operands.bias = at(op, Role::weight) + shape.in * shape.out * sim::bytes_of(shape.dtype);
+  if (shape.coded.exist) return coded_product(op, shape, operands);
   if (op.model_op->once_per_sequence)
     return kernels::in_turn(first_tokens_forward(op), product(op, shape, operands));
   return keep_input(op, product(op, shape, operands));
@@ -242,6 +243,7 @@ Launch KernelLaunches::linear_gradient(const BoundOp& op) {
     operands.result =
         at(op, Role::weight_gradient) + op.first_feature * shape.in * sim::bytes_of(shape.output);
   }
+  if (shape.coded.exist) return coded_product(op, shape, operands);
   if (op.model_op->once_per_sequence && shape.pass == GemmPass::input_gradient)
     return kernels::in_turn(product(op, shape, operands), first_tokens_gradient(op));
   return product(op, shape, operands);

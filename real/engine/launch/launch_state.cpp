@@ -46,6 +46,9 @@ Launch KernelLaunches::state_op(const BoundOp& op) {
     case Action::adam:
       if (shapes_.layout().optimizer == sim::OptimizerKind::lamb) return lamb(op);
       return adam();
+    case Action::collect_maxima:
+    case Action::update_scales:
+      return maxima(op);
     case Action::parameters_from_host:
     case Action::gradients_from_host:
     case Action::gradients_to_host:
@@ -241,6 +244,8 @@ sim::DType format_of(const BoundOp& op, Role role, const sim::Layout& layout) {
       break;
   }
   switch (op.action) {
+    case Action::collect_maxima:
+      return sim::DType::fp32;
     case Action::accumulate:
     case Action::cast_in:
     case Action::gradients_from_host:

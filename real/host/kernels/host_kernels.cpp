@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "real/host/kernels/kernels_attention.hpp"
+#include "real/host/kernels/kernels_eight_bit.hpp"
 #include "real/host/kernels/kernels_elementwise.hpp"
 #include "real/host/kernels/kernels_linear.hpp"
 #include "real/host/kernels/kernels_norm.hpp"
@@ -257,6 +258,8 @@ kernels::Launch HostProducts::prepare(const GemmShape& shape, const GemmOperands
   const LinearShape linear{
       .tokens = shape.tokens, .in = shape.in, .out = shape.out, .stride = shape.stride};
   SIM_CHECK(shape.dtype == sim::DType::fp32 && shape.output == sim::DType::fp32);
+  if (shape.coded.exist)
+    return [=](kernels::StreamHandle) { host::coded_product(shape, operands); };
   const auto floats = [](const void* memory, std::int64_t rows, std::int64_t columns) {
     return std::span{static_cast<const float*>(memory), static_cast<std::size_t>(rows * columns)};
   };

@@ -82,3 +82,8 @@ inline int atomicMin(int* address, int value) {
   if (value < old) *address = value;
   return old;
 }
+inline int atomicMax(int* address, int value) {
+  const int old = *address;
+  if (value > old) *address = value;
+  return old;
+}

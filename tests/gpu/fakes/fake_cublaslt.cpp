@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "real/engine/kernels/float8.hpp"
 #include "tests/gpu/fakes/bf16.hpp"
 #include "tests/gpu/fakes/fake_device.hpp"
 #include "tests/gpu/fakes/include/cublasLt.h"
@@ -15,6 +16,8 @@ struct FakeProduct {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  const float* scale_a = nullptr;  // on the device
+  const float* scale_b = nullptr;
 };
 struct FakeMatrix {
   cudaDataType_t type = CUDA_R_32F;
@@ -56,6 +59,10 @@ std::int64_t time_of(int algorithm) {
   return fakes::product_time(algorithm);
 }
 
+bool is_coded(cudaDataType_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 struct Operand {
   const void* memory;
   FakeMatrix layout;
@@ -64,9 +71,30 @@ struct Operand {
   std::int64_t columns() const { return transposed ? layout.rows : layout.columns; }
   float at(std::int64_t row, std::int64_t column) const {
     if (transposed) std::swap(row, column);
-    return fakes::load(memory, layout.type == CUDA_R_16BF, row + column * layout.leading);
+    const std::int64_t index = row + column * layout.leading;
+    if (is_coded(layout.type))
+      return real::from_float8(
+          static_cast<const std::uint8_t*>(memory)[index],
+          layout.type == CUDA_R_8F_E4M3 ? real::Float8::e4m3 : real::Float8::e5m2);
+    return fakes::load(memory, layout.type == CUDA_R_16BF, index);
   }
 };
+
+// Tensor cores read 8 bits with k innermost, in lines of 16 bytes, and not two operands in E5M2; a
+// bias has 16 bits then (cuBLAS, "cublasLtMatmul", table of kernels in 8 bits).
+bool takes_codes(const FakeProduct& product, const FakeMatrix& a, const FakeMatrix& b,
+                 const FakeMatrix& d) {
+  if (!is_coded(a.type) && !is_coded(b.type)) return true;
+  const auto lines = [](const FakeMatrix& matrix) {
+    return matrix.rows % 16 == 0 && matrix.columns % 16 == 0;
+  };
+  const bool biased = product.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  return is_coded(a.type) && is_coded(b.type) &&
+         (a.type == CUDA_R_8F_E4M3 || b.type == CUDA_R_8F_E4M3) &&
+         product.transpose_a == CUBLAS_OP_T && product.transpose_b == CUBLAS_OP_N && lines(a) &&
+         lines(b) && lines(d) && product.scale_a != nullptr && product.scale_b != nullptr &&
+         (!biased || product.bias_type == CUDA_R_16BF);
+}
 
 bool aligned(const void* memory, std::uint64_t bytes) {
   return bytes != 0 && reinterpret_cast<std::uintptr_t>(memory) % bytes == 0;
@@ -75,6 +103,7 @@ bool aligned(const void* memory, std::uint64_t bytes) {
 void multiply(const FakeProduct& product, const Operand& a, const Operand& b, float alpha,
               float beta, void* d, const FakeMatrix& layout) {
   const bool bf16 = layout.type == CUDA_R_16BF;
+  if (is_coded(a.layout.type)) alpha *= *product.scale_a * *product.scale_b;
   for (std::int64_t column = 0; column < layout.columns; ++column) {
     for (std::int64_t row = 0; row < layout.rows; ++row) {
       float sum = 0;
@@ -136,6 +165,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       product->bias_type = *static_cast<const cudaDataType_t*>(value);
       break;
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      if (bytes != sizeof(void*)) return CUBLAS_STATUS_INVALID_VALUE;
+      (attribute == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER ? product->scale_a : product->scale_b) =
+          *static_cast<const float* const*>(value);
+      break;
   }
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -186,6 +221,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (left.rows() != d->rows || right.columns() != d->columns || left.columns() != right.rows()) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (!takes_codes(*product, *a, *b, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = wanted < 3 ? wanted : 3;
   for (int i = 0; i < *count; ++i) {
     found[i] = {};
@@ -228,8 +264,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                               std::size_t workspace_bytes, cudaStream_t stream) {
   const bool kept = aligned(a, algorithm->data[0]) && aligned(b, algorithm->data[1]) &&
                     aligned(c, algorithm->data[2]) && aligned(d, algorithm->data[3]);
-  if (!kept || c != d || c_layout != d_layout || !aligned(workspace, 16) ||
-      workspace_bytes < algorithm->data[4]) {
+  if (!takes_codes(*product, *a_layout, *b_layout, *d_layout) || !kept || c != d ||
+      c_layout != d_layout || !aligned(workspace, 16) || workspace_bytes < algorithm->data[4]) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (product->epilogue == CUBLASLT_EPILOGUE_BIAS && !aligned(product->bias, 16)) {

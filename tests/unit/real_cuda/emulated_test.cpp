@@ -82,3 +82,15 @@ TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within
     CHECK(std::abs(result.norm[i] / reference.norm[i] - 1) < 0.1);
   }
 }
+
+// The tolerance of eight_bit_test.cpp, for its reason.
+TEST_CASE("in 8 bits the kernels of the GPU train what the host trains", "[real_cuda_emulated]") {
+  const auto software =
+      GENERATE(sim::EightBit::transformer_engine, sim::EightBit::transformer_engine_tensorwise);
+  ToyRun run = base(true);
+  run.steps = 2;
+  run.eight_bit = software;
+  run.layout.compute_dtype = sim::DType::fp8;
+  run.layout.tensor_parallel = 2;
+  check_equal(run_toy(run), reference_of(run), 1e-3);
+}

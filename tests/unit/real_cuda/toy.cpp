@@ -226,6 +226,7 @@ ToyResult run_toy(const ToyRun& run) {
   sim::Model model = sim::build_transformer(run.shape);
   if (run.framework != sim::Framework{}) sim::run_with(run.framework, model);
   model.execution.shares_key_heads = run.shares_key_heads;
+  model.execution.eight_bit = run.eight_bit;
   for (const sim::LayoutProblem& problem : sim::layout_problems(run.layout, model))
     throw std::logic_error(problem.key + ": " + problem.what);
   Shared shared{.run = run, .model = model};

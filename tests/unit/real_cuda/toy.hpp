@@ -22,6 +22,7 @@ struct ToyRun {
   sim::Framework framework{};
   sim::Training training{};
   real::Algorithms algorithms{};
+  sim::EightBit eight_bit = sim::EightBit::transformer_engine;
   int steps = 3;
   bool shares_key_heads = false;
   bool host = false;  // by the host backend instead

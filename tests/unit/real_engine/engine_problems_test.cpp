@@ -197,7 +197,7 @@ TEST_CASE("mixtures whose shares are not even are refused, and what experts have
   }
 }
 
-TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]") {
+TEST_CASE("lists of layers and diffusion transformers are refused", "[engine_problems]") {
   CHECK(problems_of(sim::test::equal_layers({})) ==
         Problems{sim::test::equal_layers({}).name +
                  " is a list of layers: the engine executes transformers"});
@@ -205,8 +205,21 @@ TEST_CASE("lists of layers and 8-bit products are refused", "[engine_problems]")
   diffusion.is_diffusion = true;
   CHECK(problems_of(diffusion) ==
         Problems{diffusion.name + ": the engine executes no diffusion transformers"});
-  CHECK(problems_of(sim::build_transformer(plain_shape()), sim::DType::fp8) ==
-        Problems{"layout.compute_dtype: the engine does not execute 8-bit products"});
+}
+
+TEST_CASE("GEMMs in 4 bits are refused, and sizes that blocks do not divide", "[engine_problems]") {
+  sim::Model model = sim::build_transformer(plain_shape());
+  CHECK(problems_of(model, sim::DType::fp8).empty());
+  const Problems narrow = problems_of(model, sim::DType::nvfp4);
+  CHECK(narrow.size() == 1);
+  CHECK_THAT(narrow.at(0), Catch::Matchers::StartsWith("layout.compute_dtype: the engine runs fp8 "
+                                                       "GEMMs of dense layers; allowed with them"));
+  model.execution.eight_bit = sim::EightBit::transformer_engine_blockwise;
+  const Problems sizes = problems_of(model, sim::DType::fp8);
+  CHECK(sizes.size() == 4);
+  CHECK_THAT(sizes.at(3), Catch::Matchers::StartsWith("operator mlp_down: its GEMMs in 8 bits need "
+                                                      "tokens, inputs and outputs of a rank that "
+                                                      "are multiples of 128; they are "));
 }
 
 TEST_CASE("recomputation by operators is refused where parts of outputs are kept",

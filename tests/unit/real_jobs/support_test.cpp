@@ -269,6 +269,22 @@ const std::map<Feature, Change>& samples() {
          s.layout.master_weights = false;
        }},
       {eight_bit, [](Sample& s) { s.layout.compute_dtype = sim::DType::fp8; }},
+      {eight_bit_blocks,
+       [](Sample& s) {
+         s.layout.compute_dtype = sim::DType::fp8;
+         s.layout.micro_batch = 2;
+         s.execution.eight_bit = sim::EightBit::transformer_engine_mxfp8;
+       }},
+      {eight_bit_sizes,
+       [](Sample& s) {
+         s.layout.compute_dtype = sim::DType::fp8;
+         s.execution.eight_bit = sim::EightBit::transformer_engine_blockwise;
+       }},
+      {eight_bit_rest,
+       [](Sample& s) {
+         s.layout.compute_dtype = sim::DType::fp8;
+         s.execution.eight_bit = sim::EightBit::torchao_rowwise;
+       }},
       {optimizer, [](Sample&) {}},
       {lamb, [](Sample& s) { s.layout.optimizer = sim::OptimizerKind::lamb; }},
       {other_optimizers, [](Sample& s) { s.layout.moment_dtype = sim::DType::bf16; }},

@@ -27,7 +27,12 @@ enum cudaMemcpyKind : int {
   cudaMemcpyDeviceToDevice = 3,
 };
 enum cudaStreamCaptureMode : int { cudaStreamCaptureModeThreadLocal = 1 };
-enum cudaDataType_t : int { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
+enum cudaDataType_t : int {
+  CUDA_R_32F = 0,
+  CUDA_R_16BF = 14,
+  CUDA_R_8F_E4M3 = 28,
+  CUDA_R_8F_E5M2 = 29,
+};
 
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaGraphInstantiateFlagUseNodePriority = 8;
