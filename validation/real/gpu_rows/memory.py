@@ -19,6 +19,9 @@ def compiled(kit, run):
         raise LeftOut("torch.compile is measured on GPUs")
     # Forgets what was compiled before: beyond a number of shapes it would no longer compile.
     kit.torch._dynamo.reset()
+    # Backward passes run more than once, so their inputs must outlive them.
+    from torch._functorch import config
+    config.donated_buffer = False
     return kit.torch.compile(run, dynamic=False)
 
 
