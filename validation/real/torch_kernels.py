@@ -43,21 +43,21 @@ GROUPS = (  # name, share of the time, cases
     ("windows", 0.04, attention.flex_cases),
 )
 SOAK_SECONDS = 1.0
+STARTED = time.time()  # before PyTorch is loaded
 stopped = []  # signals that came
 
 
 class Run:
     def __init__(self, torch, options):
         self.options = options
-        self.began = options.began or time.time()
+        self.began = options.began or STARTED
         self.kit = clock.Kit(torch, options.device, options.short)
         self.groups = [(name, share, cases(self.kit) if cases else []) for name, share, cases in GROUPS
                        if not options.group or name in options.group]
         facts = rows.facts_of(torch, self.kit.on_gpu)
-        gpu = facts[0][1]
-        self.base = options.base
         every = [case for _, _, cases in self.groups for case in cases]
-        self.forecasts = rows.forecasts(options.stepcast, self.base, every, self.kit.sms, gpu)
+        self.forecasts = rows.forecasts(options.stepcast, options.base, every, self.kit.sms,
+                                        facts[0][1])
         self.table = rows.Table(os.path.join(options.output, "torch-kernels.csv"), rows.COLUMNS, facts)
         self.beside = rows.Table(os.path.join(options.output, "torch-beside.csv"), beside.COLUMNS,
                                  facts, beside.key_of)
