@@ -74,9 +74,9 @@ class DeviceWriter {
     line("# Written by `stepcast calibrate`.");
     line("#");
     line("# How far the model is off the points that it was fitted to, in percent:");
-    line("# {:<28} {:>6} {:>8} {:>8} {:>8} {:>8}", "", "points", "median", "p90", "worst", "bias");
+    line("# {:<40} {:>6} {:>8} {:>8} {:>8} {:>8}", "", "points", "median", "p90", "worst", "bias");
     for (const FitResidual& row : c_.residuals)
-      line("# {:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}", row.what, row.error.rows,
+      line("# {:<40} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}", row.what, row.error.rows,
            row.error.median * 100, row.error.p90 * 100, row.error.worst * 100,
            row.error.bias * 100);
     for (const std::string& note : c_.notes)
@@ -138,8 +138,8 @@ class DeviceWriter {
       line("kernel_gaps: {{issued_us: {:.6f}, replayed_us: {:.6f}}}  # {}",
            static_cast<double>(d_.issued_gap.count()) * 1e-6,
            static_cast<double>(d_.replayed_gap.count()) * 1e-6, from("kernel_gaps"));
-    line("operand_feed: {{per_sm: {}, device: {}}}  # base", yaml_bandwidth(d_.operand_feed_sm),
-         yaml_bandwidth(d_.operand_feed));
+    line("operand_feed: {{per_sm: {}, device: {}}}  # {}", yaml_bandwidth(d_.operand_feed_sm),
+         yaml_bandwidth(d_.operand_feed), from("operand_feed"));
   }
 
   void products() {
@@ -173,7 +173,7 @@ class DeviceWriter {
     row("gemm", m.gemm);
     line("  fixed: {}  # {}", yaml_duration(m.fixed), from("memory_kernels.fixed"));
     line("  per_sm: {}  # {}", yaml_bandwidth(m.per_sm),
-         d_.generation == Generation::cpu ? from("memory_bandwidth") : "base");
+         from(d_.generation == Generation::cpu ? "memory_bandwidth" : "memory_kernels.per_sm"));
   }
 
   void attention(const char* key, const AttentionModel& model) {
@@ -199,12 +199,12 @@ class DeviceWriter {
 
   void grouped_products() {
     if (!d_.grouped_rows || !d_.grouped_depth) return;
-    line("grouped_gemm:  # base");
+    line("grouped_gemm:");
     for (const auto& [name, model] :
          {std::pair{"rows", *d_.grouped_rows}, std::pair{"depth", *d_.grouped_depth}})
-      line("  {}: {{attained: {}, ramp_k: {}, per_group: {}, fixed: {}}}", name,
+      line("  {}: {{attained: {}, ramp_k: {}, per_group: {}, fixed: {}}}  # {}", name,
            yaml_real(model.attained), yaml_real(model.ramp_k), yaml_duration(model.per_group),
-           yaml_duration(model.fixed));
+           yaml_duration(model.fixed), from(std::string{"grouped_gemm."} + name));
   }
 
   void reference() {

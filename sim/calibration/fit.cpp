@@ -6,14 +6,11 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "sim/base/input_error.hpp"
-#include "sim/base/table_text.hpp"
+#include "sim/calibration/divided_rows.hpp"
 #include "sim/calibration/statistics.hpp"
-#include "sim/config/yaml_text.hpp"
 
 namespace sim {
 namespace {
@@ -26,28 +23,6 @@ constexpr std::array<std::pair<AttentionKernel, std::string_view>, 3> flash_keys
      {AttentionKernel::flash_1, "flash_attention_1"},
      {AttentionKernel::flash_2, "flash_attention_2"}}};
 
-// Points without shape or time would divide by zero in the model.
-void check_point(const MeasuredKernel& point) {
-  const Kernel& kernel = point.kernel;
-  const bool shaped = kernel.kind == OpKind::gemm || kernel.kind == OpKind::attention;
-  const bool sized = kernel.m > 0 && kernel.n > 0 && kernel.k > 0 && kernel.batch > 0;
-  const bool heads = kernel.kind != OpKind::attention || kernel.heads > 0;
-  if (!runs_kernel(kernel.kind) || kernel.bytes < Bytes{} || point.time <= Duration{} ||
-      (shaped && (!sized || !heads)))
-    throw InputError(
-        SourcePosition{.file = point.source},
-        fmt::format("a measured {} kernel has no shape or no time", word(kernel.kind)));
-}
-
-// Such a kernel did not do its work. A rank that shares the device may have all of its bandwidth to
-// itself for a moment, which is several times its part; and what lies in the L2 cache is quicker.
-bool beats_memory(const MeasuredKernel& point, const Device& base) {
-  constexpr double most = 8;
-  if (base.generation == Generation::cpu || point.kernel.bytes <= base.l2 * 4) return false;
-  return static_cast<double>(point.kernel.bytes.count()) >
-         most * base.memory_bandwidth.in_bytes_per_second() * to_seconds(point.time);
-}
-
 class DeviceFitter {
  public:
   DeviceFitter(const Device& base, const MeasuredMachine& machine) : machine_{machine} {
@@ -57,13 +32,17 @@ class DeviceFitter {
   }
 
   DeviceCalibration fit() {
-    read_points();
     take_figures();
+    rows_ = divide_rows(machine_.kernels, device());
+    result_.notes.insert(result_.notes.end(), rows_.notes.begin(), rows_.notes.end());
     if (device().generation == Generation::cpu) scale_core();
     for (const auto& entry : words_of(DType{}))
       fit_products(entry.value);
+    fit_shares();
+    fit_grouped_products();
     fit_attention_kernels();
     fit_memory();
+    check_others();
     fit_interference();
     add_measured_kernels();
     return std::move(result_);
@@ -74,34 +53,24 @@ class DeviceFitter {
   void origin(const std::string& key, FitProvenance provenance, std::size_t points) {
     result_.origins.push_back({key, provenance, static_cast<int>(points)});
   }
-  void residual(const std::string& what, const Rows& rows) {
+  // Of the points of a fit, and of those like them that it did not see.
+  template <class Wanted>
+  void residual(const std::string& what, Wanted wanted) {
+    add_residual(what, select(wanted));
+    add_residual(what + ", held out", select(wanted, rows_.held_out));
+  }
+  void add_residual(const std::string& what, const Rows& rows) {
     if (!rows.empty()) result_.residuals.push_back({what, fit_error(rows, device())});
   }
   template <class Wanted>
-  Rows select(Wanted wanted) const {
+  static Rows select(Wanted wanted, const Rows& from) {
     Rows rows;
-    std::copy_if(rows_.begin(), rows_.end(), std::back_inserter(rows), wanted);
+    std::copy_if(from.begin(), from.end(), std::back_inserter(rows), wanted);
     return rows;
   }
-
-  void read_points() {
-    for (const MeasuredKernel& point : machine_.kernels) {
-      check_point(point);
-      if (beats_memory(point, device())) {
-        result_.notes.push_back(
-            fmt::format("a {} kernel in {} that moves {} took {}: faster than the memory",
-                        word(point.kernel.kind), word(point.kernel.dtype),
-                        yaml_bytes(point.kernel.bytes), precise(point.time)));
-        continue;
-      }
-      KernelMeasurement row;
-      row.kind = word(point.kernel.kind);
-      row.kernel = point.kernel;
-      row.median = point.time;
-      row.load = point.load;
-      row.sms = point.sms;  // 0: set when the number of SMs is known
-      rows_.push_back(std::move(row));
-    }
+  template <class Wanted>
+  Rows select(Wanted wanted) const {
+    return select(wanted, rows_.fitted);
   }
 
   // Figures that stand for themselves.
@@ -121,13 +90,6 @@ class DeviceFitter {
       origin("host_issue", FitProvenance::measured, 1);
     }
     if (machine_.gaps) take_gaps(*machine_.gaps);
-    for (KernelMeasurement& row : rows_) {
-      if (row.sms == 0) row.sms = d.sms;
-      if (row.sms > d.sms)
-        throw InputError(
-            SourcePosition{.file = d.name},
-            fmt::format("a kernel was measured on {} SMs, but the device has {}", row.sms, d.sms));
-    }
   }
 
   void take_gaps(const MeasuredGaps& gaps) {
@@ -148,7 +110,7 @@ class DeviceFitter {
     for (const auto& entry : words_of(DType{})) {
       auto& model = d.gemm[static_cast<std::size_t>(entry.value)];
       double best = 0;
-      for (const KernelMeasurement& row : rows_)
+      for (const KernelMeasurement& row : rows_.fitted)
         if (row.kernel.kind == OpKind::gemm && row.kernel.dtype == entry.value)
           best = std::max(best, gemm_flops(row.kernel) / to_seconds(row.median));
       if (best == 0 || !model) continue;
@@ -156,7 +118,7 @@ class DeviceFitter {
       origin(fmt::format("gemm.{}.peak", entry.text), FitProvenance::measured, 1);
     }
     double bandwidth = 0;
-    for (const KernelMeasurement& row : rows_)
+    for (const KernelMeasurement& row : rows_.fitted)
       if (row.kernel.kind != OpKind::gemm && row.kernel.kind != OpKind::attention)
         bandwidth = std::max(
             bandwidth, static_cast<double>(row.kernel.bytes.count()) / to_seconds(row.median));
@@ -167,9 +129,10 @@ class DeviceFitter {
   }
 
   void fit_products(DType dtype) {
-    const Rows rows = select([dtype](const KernelMeasurement& row) {
-      return row.kernel.kind == OpKind::gemm && row.kernel.dtype == dtype;
-    });
+    const auto wanted = [dtype](const KernelMeasurement& row) {
+      return row.kernel.kind == OpKind::gemm && row.kernel.dtype == dtype && is_plain(row.kernel);
+    };
+    const Rows rows = select(wanted);
     if (rows.empty()) return;
     if (!device().gemm_model(dtype)) {
       result_.notes.push_back(fmt::format("{} products in {}: {} has no model of that format",
@@ -181,10 +144,69 @@ class DeviceFitter {
       result_.notes.push_back(fmt::format("{}: {} points are too few for its {} parameters", key,
                                           rows.size(), product_parameters));
     } else {
-      device() = fit_gemm(device(), dtype, FitScope::product, rows);
+      const bool shared =
+          dtype == DType::bf16 && rows.size() >= grid_points && rows_.listed.empty();
+      device() = fit_gemm(device(), dtype,
+                          shared ? FitScope::product_and_memory : FitScope::product, rows);
       origin(key, FitProvenance::fitted, rows.size());
+      if (shared)
+        for (const char* of_all : {"operand_feed", "memory_kernels.gemm", "memory_kernels.per_sm"})
+          origin(of_all, FitProvenance::fitted, rows.size());
     }
-    residual(key, rows);
+    residual(key, wanted);
+  }
+  // A table of shapes of all sizes (sim/cost/README.md: 11 parameters) tells the rates at which
+  // operands are read, too; the shapes of one plan do not.
+  static constexpr std::size_t grid_points = 100;
+
+  // With rates of their dtype alone.
+  static bool is_plain(const Kernel& kernel) {
+    return kernel.scales == ProductScales::tensors && kernel.grouping == Grouping::none &&
+           (kernel.part == AttentionPart::forward || kernel.dtype != DType::fp8);
+  }
+
+  // Shares of 8-bit products, behind their plain ones.
+  void fit_shares() {
+    constexpr std::array keys{"gemm.fp8.gradient_share", "gemm.fp8.block_share",
+                              "gemm.fp8.row_share", "gemm.fp8.micro_share"};
+    for (const ProductScales scales : {ProductScales::tensors, ProductScales::blocks,
+                                       ProductScales::rows, ProductScales::micro}) {
+      const auto wanted = [scales](const KernelMeasurement& row) {
+        return row.kernel.kind == OpKind::gemm && row.kernel.dtype == DType::fp8 &&
+               row.kernel.scales == scales && row.kernel.grouping == Grouping::none &&
+               !is_plain(row.kernel);
+      };
+      const Rows rows = select(wanted);
+      if (rows.empty() || !device().gemm_model(DType::fp8)) continue;
+      device() = fit_block_share(device(), scales, rows);
+      const char* const key = keys[static_cast<std::size_t>(scales)];
+      origin(key, FitProvenance::fitted, rows.size());
+      residual(key, wanted);
+    }
+  }
+
+  void fit_grouped_products() {
+    for (const Grouping grouping : {Grouping::rows, Grouping::depth}) {
+      const auto wanted = [grouping](const KernelMeasurement& row) {
+        return row.kernel.kind == OpKind::gemm && row.kernel.grouping == grouping;
+      };
+      const Rows rows = select(wanted);
+      if (rows.size() < product_parameters || !device().gemm_model(DType::bf16)) continue;
+      device() = fit_grouped(device(), grouping, rows);
+      const std::string key =
+          grouping == Grouping::rows ? "grouped_gemm.rows" : "grouped_gemm.depth";
+      origin(key, FitProvenance::fitted, rows.size());
+      residual(key, wanted);
+    }
+  }
+
+  // Kinds that are measured and have no parameter of their own.
+  void check_others() {
+    std::map<std::string, Rows> of_kind;
+    for (const KernelMeasurement& row : rows_.checked)
+      of_kind[row.kind].push_back(row);
+    for (const auto& [kind, rows] : of_kind)
+      add_residual(kind + ", not fitted", rows);
   }
 
   void fit_attention_kernels() {
@@ -206,23 +228,24 @@ class DeviceFitter {
         device() = fit_attention(device(), rows);
         origin(key, FitProvenance::fitted, rows.size());
       }
-      for (const AttentionPart part : {AttentionPart::forward, AttentionPart::backward}) {
-        Rows of_part;
-        for (const KernelMeasurement& row : rows)
-          if (row.kernel.part == part) of_part.push_back(row);
-        residual(key + (part == AttentionPart::forward ? " forward" : " backward"), of_part);
-      }
+      for (const AttentionPart part : {AttentionPart::forward, AttentionPart::backward})
+        residual(key + (part == AttentionPart::forward ? " forward" : " backward"),
+                 [part, of = implementation](const KernelMeasurement& row) {
+                   return row.kernel.kind == OpKind::attention && row.kernel.attention == of &&
+                          row.kernel.part == part;
+                 });
     }
   }
 
+  static bool is_bound_by_memory(const KernelMeasurement& row) {
+    const bool products = row.kernel.kind == OpKind::gemm || row.kernel.kind == OpKind::attention ||
+                          row.kernel.kind == OpKind::scan ||
+                          (row.kernel.kind == OpKind::generic && row.kernel.flops > Flops{});
+    return !products && row.kernel.bytes > Bytes{};
+  }
+
   void fit_memory() {
-    const Rows rows = select([](const KernelMeasurement& row) {
-      const bool products = row.kernel.kind == OpKind::gemm ||
-                            row.kernel.kind == OpKind::attention ||
-                            row.kernel.kind == OpKind::scan ||
-                            (row.kernel.kind == OpKind::generic && row.kernel.flops > Flops{});
-      return !products && row.kernel.bytes > Bytes{};
-    });
+    const Rows rows = select(is_bound_by_memory);
     std::map<std::string, Rows> of_kind;
     for (const KernelMeasurement& row : rows)
       of_kind[memory_kind(row.kernel)].push_back(row);
@@ -235,8 +258,10 @@ class DeviceFitter {
       for (const auto& [kind, of_it] : of_kind)
         origin("memory_kernels." + kind, FitProvenance::fitted, of_it.size());
     }
-    for (const auto& [kind, of_it] : of_kind)
-      residual("memory_kernels." + kind, of_it);
+    for (const auto& entry : of_kind)
+      residual("memory_kernels." + entry.first, [&entry](const KernelMeasurement& row) {
+        return is_bound_by_memory(row) && memory_kind(row.kernel) == entry.first;
+      });
   }
 
   // While a collective is under way, kernels run at 1 - share of their speed: of the time that both
@@ -258,7 +283,7 @@ class DeviceFitter {
   // Exactly these kernels, on the whole device and under the conditions of a step.
   void add_measured_kernels() {
     std::map<KernelShape, std::vector<double>> times;
-    for (const KernelMeasurement& row : rows_)
+    for (const KernelMeasurement& row : rows_.listed)
       if (row.load == Load::step && row.sms == device().sms)
         times[shape_of(row.kernel)].push_back(to_seconds(row.median));
     for (auto& [shape, of_it] : times)
@@ -272,7 +297,7 @@ class DeviceFitter {
   }
 
   const MeasuredMachine& machine_;
-  Rows rows_;
+  DividedRows rows_;
   MeasuredReserve reserve_;
   DeviceCalibration result_;
 };
@@ -283,50 +308,11 @@ DeviceCalibration calibrate_device(const Device& base, const MeasuredMachine& ma
   return DeviceFitter{base, machine}.fit();
 }
 
-Device host_base_device() {
-  const auto gigabytes = [](double value) { return Bandwidth::bytes_per_second(value * 1e9); };
-  const Duration call = std::chrono::microseconds(1);
-  Device device;
-  device.name = "one core of a host";
-  device.generation = Generation::cpu;
-  device.sms = 1;
-  device.memory = Bytes{std::int64_t{4} << 30};
-  device.l2 = Bytes{std::int64_t{1} << 20};
-  device.memory_bandwidth = device.memory_kernels.per_sm = gigabytes(10);
-  device.tdp_watts = 10;
-  device.burst_half = call;
-  device.l2_bandwidth = gigabytes(100);
-  // No shared memory to feed: the tile term alone counts.
-  device.operand_feed_sm = device.operand_feed = gigabytes(1e6);
-  device.gemm[static_cast<std::size_t>(DType::fp32)] = GemmModel{.peak = FlopRate::per_second(20e9),
-                                                                 .attained = 1,
-                                                                 .sustained = 1,
-                                                                 .ramp_k = 8,
-                                                                 .fixed = call};
-  device.attention = {.kernels = "Eigen",
-                      .forward_attained = 0.3,
-                      .backward_attained = 0.3,
-                      .ramp_tokens = 16,
-                      .ramp_head_dim = 16,
-                      .causal_efficiency = 1,
-                      .fixed = call};
-  device.memory_kernels.elementwise = device.memory_kernels.norm_forward =
-      device.memory_kernels.norm_backward = device.memory_kernels.softmax =
-          device.memory_kernels.optimizer = 0.3;
-  device.memory_kernels.gemm = 1;
-  device.memory_kernels.fixed = call;
-  device.communication_share = 1;
-  device.origin =
-      "round figures of one core, to be calibrated; messages are moved by the thread that runs the "
-      "kernels (compute_share 1)";
-  return device;
-}
-
 std::string residual_table(const DeviceCalibration& fit) {
-  std::string text = fmt::format("{:<28} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error of formula, %",
+  std::string text = fmt::format("{:<40} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "error of formula, %",
                                  "points", "median", "p90", "worst", "bias");
   for (const FitResidual& row : fit.residuals)
-    text += fmt::format("{:<28} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
+    text += fmt::format("{:<40} {:>6} {:>8.1f} {:>8.1f} {:>8.1f} {:>+8.1f}\n", row.what,
                         row.error.rows, row.error.median * 100, row.error.p90 * 100,
                         row.error.worst * 100, row.error.bias * 100);
   return text;

@@ -45,6 +45,11 @@ FilesOfMachine read_measured_files(const MeasuredFiles& files, const Cluster* cl
     read.machine = std::move(traces.machine);
     add_notes(read, traces.notes);
   }
+  if (!files.kernel_rows.empty()) {
+    read.rows = read_kernel_rows(files.kernel_rows, static_cast<std::uint64_t>(files.seed));
+    read.machine = read.rows.machine;
+    add_notes(read, read.rows.notes);
+  }
   const NcclTestsHints hints = hints_for(files, cluster);
   for (const std::string& path : files.nccl_logs)
     add_log(read, path, hints, cluster);

@@ -13,6 +13,11 @@
 
 namespace sim {
 
+// KernelUse: what a measured time is for. list: it is fitted, and stands in measured_kernels, too.
+// fit: parameters are fitted to it. held_out: of a kind that is fitted; no fit sees it. check: of a
+// kind that no parameter stands for.
+enum class KernelUse : std::uint8_t { list, fit, held_out, check };
+
 // One kernel, median of many. Work is what the plan counts: `bytes` of memory-bound kernels and
 // shapes of the rest are those of the program that will be forecast.
 struct MeasuredKernel {
@@ -22,6 +27,8 @@ struct MeasuredKernel {
   int sms = 0;             // that the process could use; 0: all of the device
   int samples = 1;
   std::string source{};  // file or command: printed with the fit
+  KernelUse use = KernelUse::list;
+  std::string name{};  // of its kind in a file of rows: "sdpa_flash_fwd"; empty: that of its OpKind
 };
 
 // One call of one size on one group. `bytes` is the full buffer (NCCL's S), as in Collective.

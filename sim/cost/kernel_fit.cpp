@@ -90,6 +90,7 @@ bool held_out(const Kernel& kernel, std::uint64_t seed) {
   std::uint64_t state = seed;
   for (const std::int64_t value : {kernel.m, kernel.n, kernel.k})
     state = mix64(state ^ static_cast<std::uint64_t>(value));
+  if (kernel.m == 0) state = mix64(state ^ static_cast<std::uint64_t>(kernel.bytes.count()));
   return static_cast<double>(state) < 0.3 * 0x1p64;
 }
 
@@ -207,11 +208,11 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
 
 Device fit_block_share(const Device& device, ProductScales scales,
                        const std::vector<KernelMeasurement>& rows) {
-  SIM_CHECK(scales != ProductScales::tensors);
   const auto index = static_cast<std::size_t>(DType::fp8);
-  const auto share = scales == ProductScales::blocks  ? &GemmModel::block_share
-                     : scales == ProductScales::micro ? &GemmModel::micro_share
-                                                      : &GemmModel::row_share;
+  const auto share = scales == ProductScales::blocks    ? &GemmModel::block_share
+                     : scales == ProductScales::micro   ? &GemmModel::micro_share
+                     : scales == ProductScales::tensors ? &GemmModel::gradient_share
+                                                        : &GemmModel::row_share;
   return fit(device,
              {{device.require_gemm(DType::fp8).*share, 0.01, 1.0,
                [=](Device& d, double v) { (*d.gemm[index]).*share = v; }}},

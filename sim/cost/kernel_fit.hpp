@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/kernel_cost.hpp"
@@ -13,21 +14,36 @@
 namespace sim {
 
 struct KernelMeasurement {
-  std::string kind;  // as the file names it: "gemm_bf16_tn", "flash_fwd", "adamw_fused_fp32", ...
-  int sms = 0;       // that the process could use
+  std::string kind;   // as the file names it: "gemm_bf16_tn", "flash_fwd", "adamw_fused_fp32", ...
+  std::string shape;  // as the file has it
+  int sms = 0;        // that the process could use
   Kernel kernel;
-  Duration median{};
+  Duration median{};       // 0: not measured (planned, or left out)
   bool eager = false;      // issued one by one from the host, which bounds short kernels
+  bool fits = true;        // false: no parameter of a device stands for this kind alone
   Load load = Load::loop;  // how it was measured
   Bytes cast{};  // that a pass before moves, which was timed with it: a cast of an operand
 };
 
-// Reads a file like topologies/devices/measurements/h200_kernels.csv. Rows of kinds that are not
-// kernels of the model (host copies, launches) are left out. Throws InputError.
+// A file of measurements: the rows whose kinds are kernels of the model, also those without a time;
+// lines "# key: value" anywhere in it; and of the rest (host time, kernels that have no model) the
+// rows by kind, with their time.
+struct KernelFile {
+  std::vector<KernelMeasurement> rows;
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::pair<std::string, Duration>> others;
+};
+
+// Reads a file like topologies/devices/measurements/h200_kernels.csv. Behind its nine columns there
+// may be `load` (loop or step: how the row was measured), `forecast_us` and `note`; a row without a
+// time has empty cells. Throws InputError.
+KernelFile read_kernel_file(const std::string& path);
+// The rows with a time. Throws InputError.
 std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path);
 
 // True for the 30% of the shapes (m, n, k) that no fit sees: those whose SplitMix64 hash, chained
 // over m, n and k from `seed`, is below 30% of 2^64. All forms and dtypes of a shape go together.
+// Of a kernel without a shape its bytes count.
 bool held_out(const Kernel& kernel, std::uint64_t seed = 1);
 
 // Predicted over measured time, of rows under the conditions that they were measured in.
@@ -54,7 +70,8 @@ Device fit_gemm(const Device& device, DType dtype, FitScope scope,
 inline constexpr std::size_t product_parameters = 4;
 
 // The device with the share of 8-bit products that scales of blocks leave (`scales`) fitted to
-// `rows`, which are all such. REQUIRES: a model of fp8; a row.
+// `rows`, which are all such; of tensors: gradient_share, and the rows are products that give
+// gradients. REQUIRES: a model of fp8; a row.
 Device fit_block_share(const Device& device, ProductScales scales,
                        const std::vector<KernelMeasurement>& rows);
 

@@ -1,6 +1,7 @@
 // The reader of kernel measurements (CSV).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,7 @@
 
 #include "sim/base/input_error.hpp"
 #include "sim/cost/kernel_fit.hpp"
+#include "sim/cost/measured_kinds.hpp"
 #include "sim/model/mixers.hpp"
 
 namespace sim {
@@ -37,76 +39,20 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-// "M=64 N=768 K=768": the value of one name.
+// No kernel has more: a forecast of them stays within what a Duration holds.
+constexpr std::int64_t most_of_shape = 100'000'000, most_experts = 100'000;
+constexpr std::int64_t most_bytes = 1'000'000'000'000'000;
+constexpr double most_products = 1e17;
+
+// "M=64 N=768 K=768": the value of one name; absent, too, beyond most_of_shape.
 std::optional<std::int64_t> shape_value(std::string_view shape, std::string_view name) {
-  for (const std::string_view part : split(shape, ' '))
-    if (part.size() > name.size() && part.starts_with(name) && part[name.size()] == '=')
-      return number<std::int64_t>(part.substr(name.size() + 1));
+  for (const std::string_view part : split(shape, ' ')) {
+    if (part.size() <= name.size() || !part.starts_with(name) || part[name.size()] != '=') continue;
+    const auto value = number<std::int64_t>(part.substr(name.size() + 1));
+    return value && *value <= most_of_shape ? value : std::nullopt;
+  }
   return std::nullopt;
 }
-
-struct Kind {
-  std::string_view name;
-  OpKind kind;
-  DType dtype;
-  AttentionPart part;
-  bool eager;
-  ProductScales scales = ProductScales::tensors;
-  Load load = Load::loop;  // step: of a device that had been busy for seconds
-  Grouping grouping = Grouping::none;
-  double cast = 0;  // bytes for each element of A, by a pass before that was timed with it
-};
-constexpr std::array<Kind, 32> kinds{{
-    {"gemm_bf16_tn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
-    {"gemm_bf16_dgrad_nn", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
-    {"gemm_bf16_wgrad_nt", OpKind::gemm, DType::bf16, AttentionPart::forward, false},
-    {"gemm_fp32", OpKind::gemm, DType::fp32, AttentionPart::forward, false},
-    {"gemm_tf32", OpKind::gemm, DType::tf32, AttentionPart::forward, false},
-    {"gemm_fp8", OpKind::gemm, DType::fp8, AttentionPart::forward, false},
-    {"gemm_fp8_soaked", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step},
-    {"gemm_fp8_promoted", OpKind::gemm, DType::fp8, AttentionPart::backward, false,
-     ProductScales::tensors, Load::step},
-    {"gemm_fp8_blocks", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::blocks, Load::step},
-    {"gemm_fp8_rows", OpKind::gemm, DType::fp8, AttentionPart::forward, false, ProductScales::rows,
-     Load::step},
-    {"gemm_bf16_soaked", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step},
-    {"gemm_fp8_cast", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::tensors, Load::loop, Grouping::none, 2 + 1},
-    {"gemm_fp8_micro_cast", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::micro, Load::loop, Grouping::none, 2 + 1 + 4.0 / 128},
-    {"gemm_nvfp4_cast", OpKind::gemm, DType::nvfp4, AttentionPart::forward, false,
-     ProductScales::tensors, Load::loop, Grouping::none, 2 + 0.5 + 1.0 / 16},
-    {"gemm_fp8_cast_soaked", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::none, 2 + 1},
-    {"gemm_nvfp4_cast_soaked", OpKind::gemm, DType::nvfp4, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::none, 2 + 0.5 + 1.0 / 16},
-    {"gemm_fp8_micro", OpKind::gemm, DType::fp8, AttentionPart::forward, false,
-     ProductScales::micro},
-    {"grouped_bf16_tn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::rows},
-    {"grouped_bf16_dgrad_nn_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::rows},
-    {"grouped_bf16_wgrad_nt_even", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::depth},
-    {"grouped_bf16_tn_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::rows},
-    {"grouped_bf16_dgrad_nn_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::rows},
-    {"grouped_bf16_wgrad_nt_cut", OpKind::gemm, DType::bf16, AttentionPart::forward, false,
-     ProductScales::tensors, Load::step, Grouping::depth},
-    {"mamba2_scan_fwd", OpKind::scan, DType::bf16, AttentionPart::forward, false},
-    {"mamba2_scan_bwd", OpKind::scan, DType::bf16, AttentionPart::backward, false},
-    {"flash_fwd", OpKind::attention, DType::bf16, AttentionPart::forward, true},
-    {"flash_bwd", OpKind::attention, DType::bf16, AttentionPart::backward, true},
-    {"add_bf16", OpKind::elementwise, DType::bf16, AttentionPart::forward, false},
-    {"gelu_fwd", OpKind::elementwise, DType::bf16, AttentionPart::forward, true},
-    {"layernorm_fwd", OpKind::norm, DType::bf16, AttentionPart::forward, true},
-    {"layernorm_bwd", OpKind::norm, DType::bf16, AttentionPart::backward, true},
-    {"adamw_fused_fp32", OpKind::optimizer, DType::fp32, AttentionPart::forward, true},
-}};
 
 // Rows of products whose `m` rows in the mean are cut at random places, the fullest first: of n
 // parts of a line the j-th largest is (1/j + ... + 1/n) times their mean (David & Nagaraja 2003,
@@ -133,7 +79,7 @@ bool read_shape(std::string_view shape, Kernel& kernel) {
     if (!m || !n || !k || *m < 1 || *n < 1 || *k < 1) return false;
     kernel.m = *m, kernel.n = *n, kernel.k = *k;
     if (const auto matrices = shape_value(shape, "E")) {
-      if (*matrices < 1) return false;
+      if (*matrices < 1 || *matrices > most_experts) return false;
       kernel.batch = *matrices;
     }
   } else if (kernel.kind == OpKind::attention) {
@@ -141,9 +87,12 @@ bool read_shape(std::string_view shape, Kernel& kernel) {
                s = shape_value(shape, "S"), d = shape_value(shape, "D"),
                causal = shape_value(shape, "causal");
     if (!b || !h || !s || !d || !causal || *b < 1 || *h < 1 || *s < 1 || *d < 1) return false;
-    kernel.batch = *b, kernel.heads = *h, kernel.kv_heads = *h;
+    kernel.batch = *b, kernel.heads = *h;
+    kernel.kv_heads = shape_value(shape, "KV").value_or(*h);
     kernel.m = kernel.n = *s, kernel.k = *d;
     kernel.causal = *causal != 0;
+    kernel.window = shape_value(shape, "W").value_or(0);
+    if (kernel.kv_heads < 1 || kernel.window < 0) return false;
   } else if (kernel.kind == OpKind::scan) {
     const auto b = shape_value(shape, "B"), h = shape_value(shape, "H"),
                g = shape_value(shape, "G"), s = shape_value(shape, "S"),
@@ -153,55 +102,123 @@ bool read_shape(std::string_view shape, Kernel& kernel) {
     kernel.m = *b * *s, kernel.n = *h, kernel.k = *g;
     kernel.in_sequence = *s / *q * (forward ? Mamba2::forward_step : Mamba2::backward_step);
     kernel.launches = forward ? Mamba2::forward_kernels : Mamba2::backward_kernels;
+  } else {
+    kernel.launches = static_cast<int>(shape_value(shape, "launches").value_or(1));
+    if (kernel.launches < 1 || kernel.launches > 100) return false;
   }
-  return true;
+  double products = static_cast<double>(std::max<std::int64_t>(1, kernel.heads));
+  for (const std::int64_t size : {kernel.m, kernel.n, kernel.k, kernel.batch})
+    products *= static_cast<double>(std::max<std::int64_t>(1, size));
+  return products <= most_products;
+}
+
+constexpr std::size_t columns = 9;
+constexpr std::array<std::string_view, 3> more_columns{"load", "forecast_us", "note"};
+
+using Fields = std::vector<std::string_view>;
+
+// The columns behind the nine. Throws InputError.
+Fields read_header(std::string_view line, const SourcePosition& where) {
+  Fields extra;
+  if (line.substr(0, header.size()) == header && line.size() > header.size())
+    extra = split(line.substr(header.size() + 1), ',');
+  const bool known = std::ranges::all_of(extra, [](std::string_view name) {
+    return std::ranges::find(more_columns, name) != more_columns.end();
+  });
+  if (!known || (line != header && extra.empty()))
+    throw InputError(where, fmt::format("expected the header {}", header));
+  return extra;
+}
+
+std::optional<Duration> time_of(const Fields& field) {
+  const auto median = number<double>(field[5]);
+  if (!median || !(*median > 0) || !(*median < 1e12)) return std::nullopt;
+  return duration_from_seconds(*median * 1e-6);
+}
+
+KernelMeasurement read_row(const MeasuredKind& kind, const Fields& field,
+                           const SourcePosition& where) {
+  KernelMeasurement row;
+  row.kind = kind.name;
+  row.shape = field[2];
+  row.eager = kind.eager;
+  row.fits = kind.fits;
+  row.load = kind.load;
+  row.kernel = {.kind = kind.kind,
+                .dtype = kind.dtype,
+                .part = kind.part,
+                .scales = kind.scales,
+                .grouping = kind.grouping,
+                .attention = kind.attention};
+  const auto sms = number<int>(field[1]);
+  const auto flops = number<double>(field[3]);
+  const auto bytes = number<std::int64_t>(field[4]);
+  const auto time = time_of(field);
+  if (!sms || *sms < 1 || !flops || !bytes || *bytes < 0 || *bytes > most_bytes ||
+      (!time && !field[5].empty()) || !read_shape(field[2], row.kernel))
+    throw InputError(where, "this row does not hold a shape, counts and a time");
+  row.sms = *sms;
+  if (kind.grouping == Grouping::rows && kind.name.ends_with("_cut")) cut_at_random(row.kernel);
+  row.kernel.flops = Flops{*flops};
+  row.kernel.bytes = Bytes{*bytes};
+  row.median = time.value_or(Duration{});
+  if (kind.cast > 0)
+    row.cast = Bytes{std::llround(kind.cast * static_cast<double>(row.kernel.m) *
+                                  static_cast<double>(row.kernel.k))};
+  return row;
+}
+
+// "# gpu: NVIDIA H100 80GB HBM3"; other comments say nothing.
+void read_comment(std::string_view line, KernelFile& file) {
+  const std::size_t colon = line.find(": ");
+  if (!line.starts_with("# ") || colon == std::string_view::npos) return;
+  file.facts.emplace_back(line.substr(2, colon - 2), line.substr(colon + 2));
 }
 
 }  // namespace
 
-std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw InputError(SourcePosition{.file = path}, "cannot be opened");
-  std::vector<KernelMeasurement> rows;
-  std::string line;
-  for (int number_of_line = 1; std::getline(file, line); ++number_of_line) {
+KernelFile read_kernel_file(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream) throw InputError(SourcePosition{.file = path}, "cannot be opened");
+  KernelFile file;
+  std::optional<Fields> extra;
+  std::string line, header_line;
+  for (int number_of_line = 1; std::getline(stream, line); ++number_of_line) {
     const SourcePosition where{.file = path, .line = number_of_line, .column = 1};
-    if (number_of_line == 1) {
-      if (line != header) throw InputError(where, fmt::format("expected the header {}", header));
+    if (line.starts_with('#')) {
+      read_comment(line, file);
       continue;
     }
-    const std::vector<std::string_view> field = split(line, ',');
-    if (field.size() != 9)
-      throw InputError(where, fmt::format("expected 9 fields, found {}", field.size()));
-    for (const Kind& kind : kinds) {
-      if (kind.name != field[0]) continue;
-      KernelMeasurement row;
-      row.kind = kind.name;
-      row.eager = kind.eager;
-      row.load = kind.load;
-      row.kernel = {.kind = kind.kind,
-                    .dtype = kind.dtype,
-                    .part = kind.part,
-                    .scales = kind.scales,
-                    .grouping = kind.grouping};
-      const auto sms = number<int>(field[1]);
-      const auto flops = number<double>(field[3]);
-      const auto bytes = number<std::int64_t>(field[4]);
-      const auto median = number<double>(field[5]);
-      if (!sms || *sms < 1 || !flops || !bytes || *bytes < 0 || !median || !(*median > 0) ||
-          !(*median < 1e12) || !read_shape(field[2], row.kernel))
-        throw InputError(where, "this row does not hold a shape, counts and a time");
-      row.sms = *sms;
-      if (kind.grouping == Grouping::rows && kind.name.ends_with("_cut")) cut_at_random(row.kernel);
-      row.kernel.flops = Flops{*flops};
-      row.kernel.bytes = Bytes{*bytes};
-      row.median = duration_from_seconds(*median * 1e-6);
-      if (kind.cast > 0)
-        row.cast = Bytes{std::llround(kind.cast * static_cast<double>(row.kernel.m) *
-                                      static_cast<double>(row.kernel.k))};
-      rows.push_back(std::move(row));
+    if (!extra) {
+      header_line = line;
+      extra = read_header(header_line, where);
+      continue;
     }
+    const Fields field = split(line, ',');
+    if (field.size() != columns + extra->size())
+      throw InputError(where, fmt::format("expected {} fields, found {}", columns + extra->size(),
+                                          field.size()));
+    const MeasuredKind* const kind = find_measured_kind(field[0]);
+    if (kind == nullptr) {
+      if (const auto time = time_of(field)) file.others.emplace_back(field[0], *time);
+      continue;
+    }
+    KernelMeasurement row = read_row(*kind, field, where);
+    for (std::size_t i = 0; i < extra->size(); ++i) {
+      const std::string_view cell = field[columns + i];
+      if ((*extra)[i] != "load" || cell.empty()) continue;
+      if (cell != "loop" && cell != "step")
+        throw InputError(where, fmt::format("load is {}; allowed: loop, step", cell));
+      row.load = cell == "step" ? Load::step : Load::loop;
+    }
+    file.rows.push_back(std::move(row));
   }
+  return file;
+}
+
+std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path) {
+  std::vector<KernelMeasurement> rows = read_kernel_file(path).rows;
+  std::erase_if(rows, [](const KernelMeasurement& row) { return row.median <= Duration{}; });
   return rows;
 }
 

@@ -116,6 +116,8 @@ std::vector<Kind> kinds() {
        "topo check {out}"},
       {"calibrate --from-kineto {} --base h100_sxm --write-device {out}",
        {c + "kineto/small.json"}},
+      {"calibrate --from-kernels {} --base h100_sxm --write-device {out}",
+       {c + "kernel_rows/small.csv"}},
       {"anchor scenarios/gpt2-124m-8-h100.yaml --log {}",
        {c + "training_log/megatron", c + "training_log/torchtitan", c + "training_log/bridge"}},
       {"tokens show {}",

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Tests, calibrates and validates on a machine with one GPU, and runs PyTorch beside it, in three
-# calls of at most 6, 9 and 8 minutes. Each part's output lands in the output folder as it comes,
+# Measures PyTorch's kernels, tests, calibrates and validates on a machine with one GPU, and runs
+# PyTorch beside it, in four calls of at most 6 minutes, the most important first. Each part's output lands in the output folder as it comes,
 # and behind every part all of the folder goes into FOLDER.tar.gz: a run that is cut short has what
 # it had. README.md says what is in there.
 #
-#   validation/real/gpu.sh [--call 1|2|3] [-o FOLDER] [--programs FOLDER] [--old FOLDER]
+#   validation/real/gpu.sh [--call 1|2|3|4] [-o FOLDER] [--programs FOLDER] [--old FOLDER]
 #                          [--backend cuda|host] [--short] [--dry-run]
 #
-# --call: one of the three; default all. Give them the same folder (-o).
+# --call: one of the four; default all. Give them the same folder (-o).
 # --programs: where stepcast and the GPU tests lie; default the tree itself, where it is a travelling
 #   build (tools/make-travelling-build), else build/travel, build/release. Nothing is built here.
 # --old: programs of an earlier build, measured again beside these (call 3).
@@ -18,7 +18,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 here=validation/real
 out=$here/results/$(date -u +%Y-%m-%d)
-calls='1 2 3'
+calls='1 2 3 4'
 programs=
 old=
 backend=cuda
@@ -41,7 +41,7 @@ while [ $# -gt 0 ]; do
 done
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 case $backend in cuda | host) ;; *) echo "gpu.sh: --backend is cuda or host" >&2; exit 2 ;; esac
-case $calls in 1 | 2 | 3 | '1 2 3') ;; *) echo "gpu.sh: --call is 1, 2 or 3" >&2; exit 2 ;; esac
+case $calls in 1 | 2 | 3 | 4 | '1 2 3 4') ;; *) echo "gpu.sh: --call is 1, 2, 3 or 4" >&2; exit 2 ;; esac
 if [ -z "$programs" ]; then
   for programs in . build/travel build/release; do [ -x $programs/stepcast ] && break; done
 fi
@@ -285,13 +285,24 @@ pytorch() {
     -o "$out/$name.csv" "$@"
 }
 
+# torch_kernels NAME SECONDS: rows of PyTorch's kernels with their forecasts, then a device file that
+# is fitted to them. What the tables hold already is not measured again.
+torch_kernels() {
+  local name=$1 seconds=$2 how=(--stepcast "$stepcast" --limit $(($2 - 15)))
+  if ! command -v python3 >/dev/null; then leave_out "$name" "there is no python3 on PATH"; return; fi
+  [ "$backend" = cuda ] || how=(--dry-run)
+  part "$name" "$seconds" python3 $here/torch_kernels.py -o "$out" "${how[@]}"
+  of_gpu "$name-fit" 15 "$stepcast" calibrate --from-kernels "$out/torch-kernels.csv" \
+    --write-rows "$out/torch-forecasts.csv" --write-device "$out/torch-device.yaml"
+}
+
 cudnn_log=()
-# The important rows first; what must not hold up the rest comes last.
 first_call() {
   begin_call 1 360
   export -f facts
   export stepcast gpu_kernels cuda_vs_host
-  part facts 15 bash -c facts
+  part facts 12 bash -c facts
+  torch_kernels torch-kernels 195
   if ! of_gpu gpu-kernels 30 "$gpu_kernels" || ! of_gpu cuda-vs-host 20 "$cuda_vs_host"; then
     echo "the kernels or the backend are wrong on this GPU: nothing more of the engine is run"
     engine_is_wrong=1
@@ -308,27 +319,11 @@ first_call() {
     fi
     of_gpu attention-speed 10 "$gpu_kernels" '[speed]'
   fi
-  pytorch pytorch-attention 14 --attention-only --attention auto --attention flash --attention cudnn
-  # The recipe of cuDNN's attention: which graph PyTorch builds, from cuDNN's own log. Its times are
-  # those of the log.
-  cudnn_log=(CUDNN_LOGLEVEL_DBG=3 "CUDNN_LOGDEST_DBG=$out/pytorch-attention.cudnn.log")
-  pytorch pytorch-attention-log 14 --attention-only --attention cudnn
-  cudnn_log=()
-  pytorch pytorch-124m 55 --model gpt-124m:16:1 --attention flash --attention cudnn \
-    --beside "$out/run-124m.log"
-  local checked='attention whose*,attention and*,attention does*,*norm*'  # not the measurements
-  of_tool compute-sanitizer memcheck 38 compute-sanitizer --tool memcheck --error-exitcode 1 \
-    "$gpu_kernels" "$checked"
-  of_tool compute-sanitizer racecheck 34 compute-sanitizer --tool racecheck --error-exitcode 1 \
-    "$gpu_kernels" "$checked"
-  of_tool ncu ncu 40 ncu --target-processes all --set basic --clock-control none --launch-skip 200 --launch-count 20 \
-    --csv --log-file "$out/ncu.csv" "$stepcast" run $here/gpt-124m.yaml --backend cuda --steps 2 \
-    --set layout.global_batch=16 --set layout.micro_batch=16 --set simulation.graphs=false
   end_call
 }
 
 second_call() {
-  begin_call 2 540
+  begin_call 2 360
   measure $main_suite "$main_seconds"
   if [ "$backend" = cuda ]; then
     # First the rows that are compared with PyTorch.
@@ -337,30 +332,31 @@ second_call() {
     train run-1.5b 25 $here/gpt-1.5b.yaml 8 --set layout.global_batch=8 --set layout.micro_batch=8 \
       "${data[@]}"
   fi
-  pytorch pytorch-1.5b 110 --model gpt-1.5b:8:1 --attention flash --attention cudnn --steps 5 \
+  pytorch pytorch-1.5b 100 --model gpt-1.5b:8:1 --attention flash --attention cudnn --steps 5 \
     --warm-up 3 --beside "$out/run-1.5b.log"
   # shellcheck disable=SC2086
   validate $main_suite $main_suite 90 $only_main
-  # shellcheck disable=SC2086
-  set -- $shared_suites
-  measure "$1" "$shared_seconds"
-  validate "$1" "$1" 90
   end_call
 }
 
 third_call() {
-  begin_call 3 480
+  begin_call 3 360
+  torch_kernels torch-kernels-rest 65
+  pytorch pytorch-124m 55 --model gpt-124m:16:1 --attention flash --attention cudnn \
+    --beside "$out/run-124m.log"
+  # The recipe of cuDNN's attention: which graph PyTorch builds, from cuDNN's own log. Its times are
+  # those of the log.
+  cudnn_log=(CUDNN_LOGLEVEL_DBG=3 "CUDNN_LOGDEST_DBG=$out/pytorch-attention.cudnn.log")
+  pytorch pytorch-attention-log 14 --attention-only --attention cudnn
+  cudnn_log=()
   # shellcheck disable=SC2086
   set -- $shared_suites
-  measure "$2" "$((shared_seconds + shared_seconds / 3))"
-  local name=$2
-  [ "$1" = "$2" ] && name=$2-again
-  validate "$name" "$2" 150
+  measure "$1" "$shared_seconds"
+  validate "$1" "$1" 75
   if [ "$backend" = cuda ]; then
     uniform_data
     train run-124m-again 15 $here/gpt-124m.yaml 20 --set layout.global_batch=16 \
       --set layout.micro_batch=16 "${data[@]}"
-    of_gpu attention-speed-again 15 "$gpu_kernels" '[speed]'
   fi
   if [ -n "$old" ]; then
     part run-old 20 "$old/stepcast" run $here/gpt-124m.yaml --backend "$backend" --steps 20 -o csv \
@@ -369,8 +365,28 @@ third_call() {
   else
     leave_out run-old "no earlier programs were named (--old)"
   fi
+  end_call
+}
+
+# What must not hold up the rest.
+fourth_call() {
+  begin_call 4 360
+  # shellcheck disable=SC2086
+  set -- $shared_suites
+  measure "$2" "$shared_seconds"
+  local name=$2
+  [ "$1" = "$2" ] && name=$2-again
+  validate "$name" "$2" 100
   pytorch pytorch-trace 40 --model gpt-124m:16:1 --attention flash --steps 3 \
     --trace "$out/pytorch-124m.trace.json"
+  local checked='attention whose*,attention and*,attention does*,*norm*'  # not the measurements
+  of_tool compute-sanitizer memcheck 38 compute-sanitizer --tool memcheck --error-exitcode 1 \
+    "$gpu_kernels" "$checked"
+  of_tool compute-sanitizer racecheck 34 compute-sanitizer --tool racecheck --error-exitcode 1 \
+    "$gpu_kernels" "$checked"
+  of_tool ncu ncu 40 ncu --target-processes all --set basic --clock-control none --launch-skip 200 --launch-count 20 \
+    --csv --log-file "$out/ncu.csv" "$stepcast" run $here/gpt-124m.yaml --backend cuda --steps 2 \
+    --set layout.global_batch=16 --set layout.micro_batch=16 --set simulation.graphs=false
   end_call
 }
 
@@ -395,8 +411,8 @@ write_table() {
     for file in "$out"/*.md; do
       [ "$file" = "$out/table.md" ] || [ ! -f "$file" ] || { echo; cat "$file"; }
     done
-    for part in gpu-kernels cuda-vs-host run-124m run-124m-graph run-1.5b attention-speed \
-      pytorch-attention pytorch-124m pytorch-1.5b; do
+    for part in torch-kernels torch-kernels-fit torch-kernels-rest torch-kernels-rest-fit gpu-kernels \
+      cuda-vs-host run-124m run-124m-graph run-1.5b attention-speed pytorch-124m pytorch-1.5b; do
       [ -f "$out/$part.log" ] || continue
       printf '\n## %s\n' "$part"
       tail -n 24 "$out/$part.log" | sed 's/^/    /'
@@ -419,7 +435,7 @@ fi
 # Calibration, runs and all calls multiply by the same algorithms, and the archive says which.
 export STEPCAST_GEMM_CACHE=$out/gemm-choices.txt
 for number in $calls; do
-  case $number in 1) first_call ;; 2) second_call ;; 3) third_call ;; esac
+  case $number in 1) first_call ;; 2) second_call ;; 3) third_call ;; 4) fourth_call ;; esac
 done
 [ -n "$dry" ] && exit 0
 echo "$failures parts failed"

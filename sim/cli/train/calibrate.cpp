@@ -2,18 +2,21 @@
 #include <memory>
 #include <optional>
 
+#include "sim/base/complete_file.hpp"
 #include "sim/base/input_error.hpp"
 #include "sim/calibration/calibrated_files.hpp"
 #include "sim/calibration/measured_files.hpp"
 #include "sim/cli/command.hpp"
+#include "sim/config/input_log.hpp"
+#include "sim/topology/device_of_gpu.hpp"
 
 namespace sim {
 namespace {
 
 struct CalibrateRequest {
   MeasuredFiles files;
-  std::string device_file, cluster_file;  // to write
-  MachineRequest here;                    // without files; its bases count with files, too
+  std::string device_file, cluster_file, rows_file;  // to write
+  MachineRequest here;  // without files; its bases count with files, too
 };
 
 void show(const CalibratedFile& file, const std::string& where) {
@@ -23,13 +26,32 @@ void show(const CalibratedFile& file, const std::string& where) {
   print_note(where);
 }
 
-void write_device(const CalibrateRequest& request, const MeasuredMachine& machine) {
-  if (request.here.base_device.empty())
+// Rows of kernels name their GPU.
+Device base_device(const CalibrateRequest& request, const MeasuredMachine& machine) {
+  std::string name = request.here.base_device;
+  if (name.empty() && !request.files.kernel_rows.empty()) name = device_of_gpu(machine.device);
+  if (name.empty())
     throw InputError(SourcePosition{.file = "--base"},
                      "a device file needs a base for what was not measured: --base h100_sxm");
-  const Device base = load_device(find_data_file("topologies/devices", request.here.base_device));
-  show(write_device_file(request.device_file, base, machine),
+  return load_device(find_data_file("topologies/devices", name));
+}
+
+void write_device(const CalibrateRequest& request, const MeasuredMachine& machine) {
+  show(write_device_file(request.device_file, base_device(request, machine), machine),
        "device file: " + request.device_file);
+}
+
+// How the rows of kernels compare with the base as it is.
+void judge_base(const CalibrateRequest& request, const FilesOfMachine& read) {
+  const Device base = base_device(request, read.machine);
+  if (!request.rows_file.empty()) {
+    refuse_to_overwrite_input(request.rows_file);
+    write_complete_file(request.rows_file, [&](std::ostream& out) {
+      out << forecast_csv(read.rows, base, static_cast<std::uint64_t>(request.files.seed));
+    });
+    print_note("rows: " + request.rows_file);
+  }
+  print_result(forecast_table(read.rows, base));
 }
 
 std::string base_cluster_path(const CalibrateRequest& request) {
@@ -49,12 +71,14 @@ void write_cluster(const CalibrateRequest& request, const MeasuredMachine& machi
 }
 
 ExitCode calibrate(const CalibrateRequest& request, const MeasureMachine& measure) {
-  if (request.files.nccl_logs.empty() && request.files.kineto_traces.empty()) {
+  const bool rows = !request.files.kernel_rows.empty();
+  if (!rows && request.files.nccl_logs.empty() && request.files.kineto_traces.empty()) {
     if (measure.run) return measure.run(request.here);
-    throw InputError(SourcePosition{.file = "calibrate"},
-                     "give --from-nccl-tests or --from-kineto: this build cannot measure");
+    throw InputError(
+        SourcePosition{.file = "calibrate"},
+        "give --from-nccl-tests, --from-kineto or --from-kernels: this build cannot measure");
   }
-  if (request.device_file.empty() && request.cluster_file.empty())
+  if (!rows && request.device_file.empty() && request.cluster_file.empty())
     throw InputError(SourcePosition{.file = "calibrate"},
                      "nothing to write: give --write-device, --write-cluster or both");
   std::optional<Cluster> cluster;
@@ -62,6 +86,7 @@ ExitCode calibrate(const CalibrateRequest& request, const MeasureMachine& measur
   const FilesOfMachine read = read_measured_files(request.files, cluster ? &*cluster : nullptr);
   for (const std::string& note : read.notes)
     print_note(note);
+  if (rows) judge_base(request, read);
   if (!request.device_file.empty()) write_device(request, read.machine);
   if (!request.cluster_file.empty()) write_cluster(request, read.machine);
   return ExitCode::done;
@@ -99,6 +124,18 @@ Options file_options(CalibrateRequest& request) {
            .form = "TRACE...",
            .help = "traces of the PyTorch profiler, of one rank each: kernels, collectives, "
                    "launches"},
+          {.name = "--from-kernels",
+           .into = &request.files.kernel_rows,
+           .form = "CSV...",
+           .help = "tables of kernels (validation/real/torch_kernels.py): beside the base's "
+                   "forecasts, and to fit it to",
+           .excludes = {"--from-kineto"}},
+          {.name = "--seed",
+           .into = &request.files.seed,
+           .form = "N",
+           .help = "of tables of kernels: which 30% of the shapes no fit sees; default 1",
+           .check = NonNegative{},
+           .needs = {"--from-kernels"}},
           {.name = "--base",
            .into = &request.here.base_device,
            .form = "DEVICE",
@@ -116,7 +153,13 @@ Options file_options(CalibrateRequest& request) {
            .into = &request.cluster_file,
            .form = "FILE",
            .help = "cluster file to write",
-           .writes = Output::file}};
+           .writes = Output::file},
+          {.name = "--write-rows",
+           .into = &request.rows_file,
+           .form = "FILE",
+           .help = "of tables of kernels: each row with the base's forecast (CSV)",
+           .writes = Output::file,
+           .needs = {"--from-kernels"}}};
 }
 
 }  // namespace
@@ -131,7 +174,9 @@ Command calibrate_command(const MeasureMachine& measure) {
               "Example: stepcast calibrate --from-nccl-tests all_reduce.log --cluster dgx-h100 "
               "--write-cluster mine.yaml\n"
               "         stepcast calibrate --from-kineto rank0.json rank1.json --base h100_sxm "
-              "--write-device mine-h100.yaml",
+              "--write-device mine-h100.yaml\n"
+              "         stepcast calibrate --from-kernels torch-kernels.csv --write-device "
+              "mine-h100.yaml",
           .run = [request, measure] { return calibrate(*request, measure); }};
 }
 
