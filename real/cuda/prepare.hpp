@@ -64,11 +64,11 @@ class Preparation {
                   .attentions = cuda_attentions(),
                   .products = products_,
                   .stream = parts.stream,
-                  .context = &cuda_context(),
-                  .shared_heads = &cuda_shared_heads(),
                   .dropout = &cuda_dropout(),
                   .lamb = &cuda_lamb(),
-                  .latent = &cuda_latent()}} {}
+                  .latent = &cuda_latent(),
+                  .context = &cuda_context(),
+                  .shared_heads = &cuda_shared_heads()}} {}
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 

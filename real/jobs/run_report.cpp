@@ -49,6 +49,7 @@ RunReport make_run_report(const sim::Scenario& scenario, const sim::Plan& plan,
                    .model_rate = {},
                    .recorded = run.timeline.end.time_since_epoch(),
                    .breakdown = {},
+                   .nccl = {},
                    .staleness = run.staleness,
                    .expert_loads = run.expert_loads.empty() ? std::vector<LayerLoad>{}
                                                             : run.expert_loads.back().layers,

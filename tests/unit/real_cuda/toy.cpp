@@ -37,9 +37,9 @@ class ToySamples : public real::Samples {
       to[i] = static_cast<std::int32_t>(token);
       token = (token * 5 + 3) % run_.shape.vocabulary;
     }
-    if (run.shape.head == sim::Head::classifier)
-      make_sentence(run.shape, global,
-                    std::span{tokens}.last(static_cast<std::size_t>(layout.sequence_length + 1)));
+    if (run_.shape.head == sim::Head::classifier)
+      make_sentence(run_.shape, sample,
+                    {to, static_cast<std::size_t>(run_.layout.sequence_length + 1)});
   }
 
  private:
