@@ -1,13 +1,13 @@
 #!/bin/bash
 # Measures PyTorch's kernels, tests, calibrates and validates on a machine with one GPU, and runs
-# PyTorch beside it, in four calls of at most 6 minutes, the most important first. Each part's output lands in the output folder as it comes,
+# PyTorch beside it, in five calls of at most 6 minutes, the most important first. Each part's output lands in the output folder as it comes,
 # and behind every part all of the folder goes into FOLDER.tar.gz: a run that is cut short has what
 # it had. README.md says what is in there.
 #
-#   validation/real/gpu.sh [--call 1|2|3|4] [-o FOLDER] [--programs FOLDER] [--old FOLDER]
+#   validation/real/gpu.sh [--call 1|2|3|4|5] [-o FOLDER] [--programs FOLDER] [--old FOLDER]
 #                          [--backend cuda|host] [--short] [--dry-run]
 #
-# --call: one of the four; default all. Give them the same folder (-o).
+# --call: one of the five; default all. Give them the same folder (-o).
 # --programs: where stepcast and the GPU tests lie; default the tree itself, where it is a travelling
 #   build (tools/make-travelling-build), else build/travel, build/release. Nothing is built here.
 # --old: programs of an earlier build, measured again beside these (call 3).
@@ -18,7 +18,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 here=validation/real
 out=$here/results/$(date -u +%Y-%m-%d)
-calls='1 2 3 4'
+calls='1 2 3 4 5'
 programs=
 old=
 backend=cuda
@@ -41,7 +41,7 @@ while [ $# -gt 0 ]; do
 done
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 case $backend in cuda | host) ;; *) echo "gpu.sh: --backend is cuda or host" >&2; exit 2 ;; esac
-case $calls in 1 | 2 | 3 | 4 | '1 2 3 4') ;; *) echo "gpu.sh: --call is 1, 2, 3 or 4" >&2; exit 2 ;; esac
+case $calls in [1-5] | '1 2 3 4 5') ;; *) echo "gpu.sh: --call is 1, 2, 3, 4 or 5" >&2; exit 2 ;; esac
 if [ -z "$programs" ]; then
   for programs in . build/travel build/release; do [ -x $programs/stepcast ] && break; done
 fi
@@ -61,8 +61,8 @@ program_of() {
 }
 gpu_kernels=$(program_of "$programs" gpu_kernels)
 cuda_vs_host=$(program_of "$programs" cuda_vs_host)
-if [ "$backend" = host ]; then main_suite=host-2 shared_suites='demo-4 demo-4'
-else main_suite=gpu-1 shared_suites='gpu-virtual-4 gpu-virtual-8'; fi
+if [ "$backend" = host ]; then main_suite=host-2 shared_suites='demo-4 demo-4' features_suite=host-features
+else main_suite=gpu-1 shared_suites='gpu-virtual-4 gpu-virtual-8' features_suite=gpu-features; fi
 
 failures=0
 child=  # the part that runs
@@ -262,12 +262,13 @@ measure() {
     "$stepcast" calibrate --suite "$1" --seconds "$2" -o "$out/$1"
 }
 
-# validate NAME SUITE SECONDS OPTIONS...: results into $out/NAME.csv and NAME.md.
+# validate NAME SUITE SECONDS OPTIONS...: results into $out/NAME.csv and NAME.md, forecast by the files
+# of `calibrated`, which is a suite; default: by its own.
+calibrated=
 validate() {
-  local name=$1 suite=$2 seconds=$3 cluster=()
+  local name=$1 suite=$2 seconds=$3 from=$out/${calibrated:-$2}/cluster.yaml cluster=()
   shift 3
-  { [ -n "$dry" ] || [ -f "$out/$suite/cluster.yaml" ]; } &&
-    cluster=(--cluster "$out/$suite/cluster.yaml")
+  { [ -n "$dry" ] || [ -f "$from" ]; } && cluster=(--cluster "$from")
   part "validate-$name" "$seconds" env NCCL_DEBUG=INFO \
     "NCCL_DEBUG_FILE=$out/nccl/validate-$name.%h.%p.log" \
     "$stepcast" validate real "$suite" "${cluster[@]}" --records "$out/$suite/records-$name" \
@@ -390,6 +391,16 @@ fourth_call() {
   end_call
 }
 
+# What has not run on a GPU yet, beside its forecast: to-confirm.md.
+fifth_call() {
+  begin_call 5 360
+  calibrated=$main_suite
+  # shellcheck disable=SC2086
+  validate $features_suite $features_suite 280 $only_features
+  calibrated=
+  end_call
+}
+
 # Token ids of equal probability for both sides: a text's bytes would hit 100 rows of the embedding.
 data=()
 uniform_data() {
@@ -424,10 +435,12 @@ write_table() {
 }
 
 engine_is_wrong=
-main_seconds=25 shared_seconds=20 only_main=
+main_seconds=25 shared_seconds=20 only_main= only_features=
 if [ "$backend" = host ]; then main_seconds=12 shared_seconds=5; fi
 if [ -n "$short" ]; then main_seconds=2 shared_seconds=1; fi
-if [ -n "$short" ] && [ "$backend" = host ]; then only_main='--only gpt-dp --only gpt-tp'; fi
+if [ -n "$short" ] && [ "$backend" = host ]; then
+  only_main='--only gpt-dp --only gpt-tp' only_features='--only ring --only lora'
+fi
 if [ -z "$dry" ]; then
   mkdir -p "$out" || exit 1
   [ -f "$out/parts.csv" ] || echo 'call,part,exit_status,begin_s,seconds' >"$out/parts.csv"
@@ -435,7 +448,7 @@ fi
 # Calibration, runs and all calls multiply by the same algorithms, and the archive says which.
 export STEPCAST_GEMM_CACHE=$out/gemm-choices.txt
 for number in $calls; do
-  case $number in 1) first_call ;; 2) second_call ;; 3) third_call ;; 4) fourth_call ;; esac
+  case $number in 1) first_call ;; 2) second_call ;; 3) third_call ;; 4) fourth_call ;; 5) fifth_call ;; esac
 done
 [ -n "$dry" ] && exit 0
 echo "$failures parts failed"
