@@ -62,11 +62,11 @@ TEST_CASE(
 }
 
 TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and has a forecast") {
-  const std::string name = GENERATE("gpu-1", "gpu-virtual-4", "gpu-virtual-8");
+  const std::string name = GENERATE("gpu-1", "gpu-features", "gpu-virtual-4", "gpu-virtual-8");
   const RealSuite suite =
       load_real_suite(sim::test::source_dir() + "/validation/real/" + name + ".yaml");
   CHECK(suite.name == name);
-  CHECK(suite.scenarios.size() >= 24);
+  CHECK(suite.scenarios.size() >= (name == "gpu-features" ? 12 : 24));
   CHECK(suite.bounds.scored <= static_cast<int>(suite.scenarios.size()));
   // Contexts, workspaces and communicators of a rank: two GiB.
   const std::int64_t room = h200_bytes - suite.ranks * (2LL << 30);
@@ -81,6 +81,11 @@ TEST_CASE("every scenario of the GPU suites runs on the CUDA backend, fits, and 
     CHECK(result.step > duration_from_seconds(0.005));
     CHECK(result.step < duration_from_seconds(60));
     steps[one.name] = result.step;
+  }
+  if (name == "gpu-features") {
+    CHECK(steps.at("124m-kept-logits") < steps.at("124m-plain"));
+    CHECK(steps.at("llama-packed") < steps.at("llama-plain"));
+    return;
   }
   // Nominal figures of machines, as far as the order of layouts is beyond doubt.
   if (name == "gpu-1") {
