@@ -25,8 +25,8 @@ bool casts_otherwise(const sim::Layout& layout, const sim::Model& model) {
   return layout.compute_dtype != sim::DType::fp8 || !can_scale(runs.eight_bit) ||
          layout.eight_bit_parameters || !layout.fp8_modules.empty() || runs.operation_fuser ||
          runs.eight_bit_attention != sim::EightBitAttention::none || gathers ||
-         layout.context_parallel > 1 || layout.trains_adapters() || layout.uses_host() ||
-         model.has_experts() || model.has_latent_attention() || separates_products(model);
+         layout.trains_adapters() || layout.uses_host() || model.has_experts() ||
+         model.has_latent_attention() || separates_products(model);
 }
 
 }  // namespace

@@ -198,14 +198,14 @@ constexpr std::array rows{
          "micro_batch, sequence_length",
          "operator {}: its GEMMs in 8 bits need tokens, inputs and outputs of a rank that are "
          "multiples of {}; they are {}, {} and {}"),
-    none(eight_bit_rest, "Other GEMMs in 8 bits or fewer",
-         "fp8_parameters, fp8_modules, sequence_parallel, context_parallel",
-         "layout.compute_dtype: the engine runs fp8 GEMMs of dense layers; allowed with them: "
-         "fp8_parameters false, fp8_modules [], sequence_parallel false, context_parallel 1, no "
-         "experts, latent attention, lora, offload or separate GEMMs of a linear; framework.fp8 "
-         "transformer_engine, "
-         "transformer_engine_linear, _tensorwise, _blockwise, _mxfp8, torchao; fp8_attention none; "
-         "operation_fuser false"),
+    none(
+        eight_bit_rest, "Other GEMMs in 8 bits or fewer",
+        "fp8_parameters, fp8_modules, sequence_parallel",
+        "layout.compute_dtype: the engine runs fp8 GEMMs of dense layers; allowed with them: "
+        "fp8_parameters false, fp8_modules [], sequence_parallel false, no experts, latent "
+        "attention, lora, offload or separate GEMMs of a linear; framework.fp8 transformer_engine, "
+        "transformer_engine_linear, _tensorwise, _blockwise, _mxfp8, torchao; fp8_attention none; "
+        "operation_fuser false"),
     SupportRow{optimizer, "AdamW", "optimizer", runs(equivalence), runs(on_cuda)},
     SupportRow{Feature::lamb, "LAMB", "optimizer", runs("property/compressed_training_test.cpp"),
                runs(on_cuda)},

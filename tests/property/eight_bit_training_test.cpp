@@ -126,5 +126,17 @@ TEST_CASE("delayed scales are the same on every tensor rank", "[eight_bit]") {
   CHECK(weights_apart(got, alone) < 0.05);
 }
 
+// A context rank takes the loss over its own tokens, so its gradients and their scales are others.
+TEST_CASE("context ranks train in 8 bits what follows fp32 within one percent", "[eight_bit]") {
+  for (const sim::EightBit software :
+       {sim::EightBit::transformer_engine, sim::EightBit::transformer_engine_mxfp8}) {
+    CAPTURE(sim::word(software));
+    const Runs runs{software};
+    const TrainedModel wide = runs.train(layout_in(sim::DType::fp32));
+    const TrainedModel narrow = runs.train(changed([](sim::Layout& l) { l.context_parallel = 2; }));
+    CHECK(largest_relative_difference(narrow.losses, wide.losses) < 0.01);
+  }
+}
+
 }  // namespace
 }  // namespace real::test

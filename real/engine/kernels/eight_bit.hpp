@@ -30,7 +30,7 @@ constexpr std::int64_t scale_bytes(Scaling scaling, std::int64_t rows, std::int6
     case Scaling::blocks_of_128:
       return rows * columns / 128 * 4;
     case Scaling::squares_of_128:
-      return rows * columns / (128 * 128) * 4;
+      return rows * columns / (std::int64_t{128} * 128) * 4;
     default:
       return 0;
   }

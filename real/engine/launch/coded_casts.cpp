@@ -68,11 +68,13 @@ Launch CodedCasts::cast(const BoundOp& product, CodedTensor tensor, const std::b
   kernels::TensorScale* kept = kept_scale(product, tensor);
   operands.scale = kept;
   if (how == Scale::as_before) return encode();
-  if (!sites_.delayed)
-    return all_in_turn({as_launch(kernels_.find_maximum, shape.dtype, shape.rows * shape.columns,
-                                  values, memory_.maximum),
-                        as_launch(kernels_.make_scale, shape.format, memory_.maximum, kept),
-                        encode()});
+  if (!sites_.delayed) {
+    Launch makes =
+        kernels::in_turn(as_launch(kernels_.find_maximum, shape.dtype, shape.rows * shape.columns,
+                                   values, memory_.maximum),
+                         as_launch(kernels_.make_scale, shape.format, memory_.maximum, kept));
+    return kernels::in_turn(std::move(makes), encode());
+  }
   const std::int64_t index = sites_.index.at(product.subject);
   const bool back = tensor == CodedTensor::gradient;
   const kernels::DelayedScales& state = back ? memory_.backward : memory_.forward;
@@ -205,8 +207,8 @@ CodedCasts::Codes CodedCasts::weight(const BoundOp& product, bool turned) {
   if (!turned) return codes_at(product, CodedTensor::weight, rows);
   if (product.operand(Role::encoded_weight).bytes == 2 * order)
     return codes_at(product, CodedTensor::weight, rows + order);
-  const Launch turns = turn(product, CodedTensor::weight, rows, slot(CodedTensor::weight, true));
-  return from_slot(product, CodedTensor::weight, true, [&](std::uint8_t*) { return turns; });
+  return from_slot(product, CodedTensor::weight, true,
+                   [&](std::uint8_t* to) { return turn(product, CodedTensor::weight, rows, to); });
 }
 
 Launch CodedCasts::encode_gradient(const BoundOp& op) {
