@@ -64,7 +64,9 @@ struct Cut {
   static constexpr int own = 16 * m_tiles * attention_warps;
   static constexpr int walk = width > 32 ? 32 : 64;
   static constexpr int wide_at_once = Chunks::is_one || own_keys ? 2 : 4;
-  static constexpr int at_once = width > 96 ? wide_at_once : width / 16;
+  // Its registers are full: four steps at once would spill.
+  static constexpr bool is_full = own_keys && !Chunks::is_one && width == 64;
+  static constexpr int at_once = width > 96 ? wide_at_once : is_full ? 2 : width / 16;
 };
 
 // Shared memory: the own tiles (queries and their gradients, or keys and values), two of each of
