@@ -6,7 +6,6 @@
 #include "real/engine/eight_bit.hpp"
 #include "real/engine/eight_bit_problems.hpp"
 #include "real/engine/support.hpp"
-#include "sim/model/dropout.hpp"
 
 namespace real {
 
@@ -83,11 +82,6 @@ void check_op(const sim::ModelOp& op, const sim::Model& model, const sim::Layout
       if (!sim::is_flash(layout.attention)) problems.refuse(Feature::unfused_attention, op.name);
       for (const std::int64_t size : {head, value_dim(model)})
         if (size % 16 != 0 || size > 256) problems.refuse(Feature::cuda_heads, op.name, size);
-      if (layout.context_parallel == 1) return;
-      if (head > 128)
-        problems.refuse(Feature::cuda_context_heads, op.name, std::to_string(head) + " elements");
-      if (sim::dropout_of(model, op) > 0)
-        problems.refuse(Feature::cuda_context_heads, op.name, "dropout");
       return;
     case Function::layer_norm:
     case Function::layer_norm_no_bias:

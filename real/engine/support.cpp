@@ -113,13 +113,6 @@ constexpr std::array rows{
         cuda_heads, "Heads of other sizes than multiples of 16 up to 256", "model: head_dim",
         runs(equivalence),
         refused("{}: {} elements per head; the CUDA kernel takes multiples of 16 up to 256")},
-    SupportRow{cuda_context_heads,
-               "Context parallelism with heads above 128 elements, or dropout of probabilities",
-               "context_parallel, model: head_dim, dropout",
-               runs("property/context_training_test.cpp"),
-               refused("layout.context_parallel: {} has {}, whose slices the CUDA kernels do not "
-                       "take; allowed: 1, or heads of up to 128 elements without dropout of "
-                       "attention")},
     SupportRow{
         cuda_norm_heads, "Norms of heads of other sizes than multiples of 32 up to 256",
         "model: qk_norm", runs(equivalence),

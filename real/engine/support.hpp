@@ -49,7 +49,6 @@ enum class Feature : std::uint8_t {
   kept_parts,
   unfused_attention,
   cuda_heads,
-  cuda_context_heads,
   cuda_norm_heads,
   cuda_norm_width,
   odd_heads,

@@ -176,6 +176,22 @@ void start_forward(const AttentionSizes& sizes, const Chunks& chunks,
   });
 }
 
+template <class Chunks>
+void forward(const char* name, const AttentionShape& shape, const Chunks& chunks, const void* qkv,
+             const void* keys, void* output, float* log_sum_exp, StreamHandle stream) {
+  const PlainSizes sizes = attention_sizes(name, shape);
+  if (sizes.tokens == 0) return;
+  if (!takes_tensor_cores(shape))
+    return with_type(name, shape.heads.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      const PlainForward<T> operands{as<T>(qkv), as<T>(keys), as<T>(output), log_sum_exp};
+      plain_attention(sizes, chunks, shape.rules, operands, stream);
+    });
+  if (!aligned({qkv, keys, output})) refuse(name, "works on aligned bf16 only");
+  start_forward(of_tensor_cores(sizes), chunks,
+                {as<Bf16>(qkv), as<Bf16>(keys), as<Bf16>(output), log_sum_exp}, stream);
+}
+
 }  // namespace
 
 bool takes_tensor_cores(const AttentionShape& shape) {
@@ -212,16 +228,7 @@ PlainSizes attention_sizes(const char* name, const AttentionShape& shape) {
 
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream) {
-  const PlainSizes sizes = attention_sizes("attention_forward", shape);
-  if (sizes.tokens == 0) return;
-  if (!takes_tensor_cores(shape))
-    return with_type("attention_forward", shape.heads.dtype, [&](auto type) {
-      using T = typename decltype(type)::type;
-      plain_attention(sizes, shape.rules, as<T>(qkv), as<T>(output), log_sum_exp, stream);
-    });
-  if (!aligned({qkv, output})) refuse("attention_forward", "works on aligned bf16 only");
-  const ForwardOperands operands{as<Bf16>(qkv), as<Bf16>(qkv), as<Bf16>(output), log_sum_exp};
-  start_forward(of_tensor_cores(sizes), Whole{}, operands, stream);
+  forward("attention_forward", shape, Whole{}, qkv, qkv, output, log_sum_exp, stream);
 }
 
 Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bool to_slices) {
@@ -231,9 +238,9 @@ Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bo
   if (shape.count != 1 && (shape.count != share.ranks || shape.first != 0))
     refuse(name, "works on the slice of one rank, or of all");
   const auto kv_heads = static_cast<int>(shape.heads.kv_heads);
-  if (shape.rules.exist()) refuse(name, "knows no padding and no dropout");
-  if (shape.heads.head_dim > 128 || shape.heads.values() != shape.heads.head_dim)
-    refuse(name, "takes heads of up to 128 elements, and values of their size");
+  if (shape.rules.tokens.ids != nullptr) refuse(name, "knows no padding");
+  if (shape.heads.values() != shape.heads.head_dim)
+    refuse(name, "takes values of the size of queries");
   const KeyRows in_qkv{static_cast<int>(shape.heads.row()), static_cast<int>(shape.heads.heads)};
   const KeyRows in_slice{2 * kv_heads * static_cast<int>(shape.heads.head_dim), 0};
   return {static_cast<int>(shape.heads.sequence / 2),
@@ -247,18 +254,9 @@ Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bo
 
 void attend(const SliceShape& shape, const void* qkv, const void* keys, void* output,
             float* log_sum_exp, StreamHandle stream) {
-  const AttentionSizes sizes =
-      of_tensor_cores(attention_sizes("attend", {shape.heads, shape.causal}));
   const Slices slices = slices_of("attend", shape, keys != nullptr, false);
-  if (sizes.tokens == 0) return;
-  if (keys == nullptr) keys = qkv;
-  if (shape.heads.dtype == sim::DType::fp32)
-    return attention_forward_fp32(
-        sizes, slices, {as<float>(qkv), as<float>(keys), as<float>(output), log_sum_exp}, stream);
-  if (shape.heads.dtype != sim::DType::bf16 || !aligned({qkv, keys, output}))
-    refuse("attend", "works on aligned bf16 and on fp32 only");
-  start_forward(sizes, slices, {as<Bf16>(qkv), as<Bf16>(keys), as<Bf16>(output), log_sum_exp},
-                stream);
+  forward("attend", whole_of(shape), slices, qkv, keys != nullptr ? keys : qkv, output, log_sum_exp,
+          stream);
 }
 
 }  // namespace real::kernels

@@ -234,25 +234,11 @@ __device__ __forceinline__ void store_rows(const float (&sum)[m_tiles][width / 8
 }
 
 PlainSizes attention_sizes(const char* name, const AttentionShape& shape);
-inline AttentionSizes of_tensor_cores(const PlainSizes& s) {
+__host__ __device__ inline AttentionSizes of_tensor_cores(const PlainSizes& s) {
   return {s.tokens, s.sequence, s.heads, s.kv_heads, s.head_dim, s.head_dim, s.scale, s.causal};
 }
 // Whether the kernels of the tensor cores take it; those of attention_plain.cu take all.
 bool takes_tensor_cores(const AttentionShape& shape);
-// Without tensor cores; T: float or bf16.
-template <class T>
-void plain_attention(const PlainSizes& sizes, const ScoreRules& rules, const T* qkv, T* output,
-                     float* log_sum_exp, StreamHandle stream);
-template <class T>
-struct PlainBackward {
-  const T* qkv;
-  const float *log_sum_exp, *delta;
-  const T* gradient;
-  T* qkv_gradient;
-};
-template <class T>
-void plain_attention_backward(const PlainSizes& sizes, const ScoreRules& rules,
-                              const PlainBackward<T>& operands, StreamHandle stream);
 
 // visit(Constant<width>{}): the narrowest tile that holds a head; the rest of it is zeros.
 template <class Visit>

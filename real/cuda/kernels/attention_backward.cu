@@ -64,7 +64,9 @@ struct Cut {
   static constexpr int own = 16 * m_tiles * attention_warps;
   static constexpr int walk = width > 32 ? 32 : 64;
   static constexpr int wide_at_once = Chunks::is_one || own_keys ? 2 : 4;
-  static constexpr int at_once = width > 96 ? wide_at_once : width / 16;
+  // Its registers are full: four steps at once would spill.
+  static constexpr bool is_full = own_keys && !Chunks::is_one && width == 64;
+  static constexpr int at_once = width > 96 ? wide_at_once : is_full ? 2 : width / 16;
 };
 
 // Shared memory: the own tiles (queries and their gradients, or keys and values), two of each of
@@ -327,34 +329,32 @@ void start_backward(const AttentionSizes& sizes, const Chunks& chunks,
 }
 
 // keys: in slices, or qkv; keys_gradient the same.
-void backward(const AttentionShape& shape, const Slices& slices, const SliceBackward& operands,
-              Workspace workspace, StreamHandle stream) {
-  const char* name = "attend_backward";
-  const PlainSizes plain = attention_sizes(name, shape);
-  const AttentionSizes sizes = of_tensor_cores(plain);
+template <class Chunks>
+void backward(const char* name, const AttentionShape& shape, const Chunks& chunks,
+              const SliceBackward& operands, Workspace workspace, StreamHandle stream) {
+  const PlainSizes sizes = attention_sizes(name, shape);
   require_workspace(name, workspace, attention_backward_workspace(shape));
   if (sizes.tokens == 0) return;
   auto* delta = static_cast<float*>(workspace.memory);
   const AttentionBackward& o = operands.attention;
   const void* keys = operands.keys;
   void* keys_gradient = operands.keys_gradient;
-  if (shape.heads.dtype == sim::DType::fp32) {
-    compute_delta<float>(plain, o.output, o.gradient, delta, stream);
-    return attention_backward_fp32(
-        sizes, slices,
-        {as<float>(o.qkv), as<float>(keys), o.log_sum_exp, delta, as<float>(o.gradient),
-         as<float>(o.qkv_gradient), as<float>(keys_gradient)},
-        stream);
-  }
-  if (shape.heads.dtype != sim::DType::bf16 ||
-      !aligned({o.qkv, keys, o.output, o.gradient, o.qkv_gradient, keys_gradient}))
-    refuse(name, "works on aligned bf16 and on fp32 only");
-  compute_delta<Bf16>(plain, o.output, o.gradient, delta, stream);
+  const bool plain = !takes_tensor_cores(shape);
+  with_type(name, shape.heads.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    compute_delta<T>(sizes, o.output, o.gradient, delta, stream);
+    const PlainBackward<T> all{as<T>(o.qkv),      as<T>(keys),           o.log_sum_exp,       delta,
+                               as<T>(o.gradient), as<T>(o.qkv_gradient), as<T>(keys_gradient)};
+    if (plain) plain_attention_backward(sizes, chunks, shape.rules, all, stream);
+  });
+  if (plain) return;
+  if (!aligned({o.qkv, keys, o.output, o.gradient, o.qkv_gradient, keys_gradient}))
+    refuse(name, "works on aligned bf16 only");
   const BackwardOperands arguments{
       as<Bf16>(o.qkv),      as<Bf16>(keys),           o.log_sum_exp,          delta,
       as<Bf16>(o.gradient), as<Bf16>(o.qkv_gradient), as<Bf16>(keys_gradient)};
-  start_backward<true>(sizes, slices, arguments, stream);
-  start_backward<false>(sizes, slices, arguments, stream);
+  start_backward<true>(of_tensor_cores(sizes), chunks, arguments, stream);
+  start_backward<false>(of_tensor_cores(sizes), chunks, arguments, stream);
 }
 
 }  // namespace
@@ -365,27 +365,8 @@ std::int64_t attention_backward_workspace(const AttentionShape& shape) {
 
 void attention_backward(const AttentionShape& shape, const AttentionBackward& operands,
                         Workspace workspace, StreamHandle stream) {
-  const PlainSizes sizes = attention_sizes("attention_backward", shape);
-  require_workspace("attention_backward", workspace, attention_backward_workspace(shape));
-  if (sizes.tokens == 0) return;
-  auto* delta = static_cast<float*>(workspace.memory);
-  const AttentionBackward& o = operands;
-  with_type("attention_backward", shape.heads.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    compute_delta<T>(sizes, o.output, o.gradient, delta, stream);
-    if (takes_tensor_cores(shape)) return;
-    const PlainBackward<T> plain{as<T>(o.qkv), o.log_sum_exp, delta, as<T>(o.gradient),
-                                 as<T>(o.qkv_gradient)};
-    plain_attention_backward(sizes, shape.rules, plain, stream);
-  });
-  if (!takes_tensor_cores(shape)) return;
-  if (!aligned({o.qkv, o.output, o.gradient, o.qkv_gradient}))
-    refuse("attention_backward", "works on aligned bf16 only");
-  const BackwardOperands arguments{
-      as<Bf16>(o.qkv),      as<Bf16>(o.qkv),          o.log_sum_exp,           delta,
-      as<Bf16>(o.gradient), as<Bf16>(o.qkv_gradient), as<Bf16>(o.qkv_gradient)};
-  start_backward<true>(of_tensor_cores(sizes), Whole{}, arguments, stream);
-  start_backward<false>(of_tensor_cores(sizes), Whole{}, arguments, stream);
+  backward("attention_backward", shape, Whole{}, {operands, operands.qkv, operands.qkv_gradient},
+           workspace, stream);
 }
 
 void attend_backward(const SliceShape& shape, const SliceBackward& operands, Workspace workspace,
@@ -401,7 +382,7 @@ void attend_backward(const SliceShape& shape, const SliceBackward& operands, Wor
          shape.heads.tokens * shape.heads.row() * sim::bytes_of(shape.heads.dtype), stream);
   else
     own.keys_gradient = own.attention.qkv_gradient;
-  backward({shape.heads, shape.causal}, slices, own, workspace, stream);
+  backward("attend_backward", whole_of(shape), slices, own, workspace, stream);
 }
 
 }  // namespace real::kernels

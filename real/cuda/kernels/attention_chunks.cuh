@@ -23,6 +23,10 @@ struct Whole {
   __host__ __device__ int tokens(const AttentionSizes& s) const { return s.sequence; }
   __host__ __device__ int query_chunks() const { return 1; }
   __host__ __device__ int key_chunks() const { return 1; }
+  // Of the whole sequence, and the places of chunks in it.
+  __device__ int sequence(const AttentionSizes& s) const { return s.sequence; }
+  __device__ int query_place(int) const { return 0; }
+  __device__ int key_place(int) const { return 0; }
   __device__ Met keys_of(const AttentionSizes& s, int) const { return {0, 1, s.causal ? 0 : -1}; }
   __device__ Met queries_of(const AttentionSizes& s, int) const { return keys_of(s, 0); }
   __device__ std::int64_t query_token(const AttentionSizes& s, int) const {
@@ -47,8 +51,10 @@ struct Slices {
   __host__ __device__ int tokens(const AttentionSizes&) const { return chunk; }
   __host__ __device__ int query_chunks() const { return 2; }
   __host__ __device__ int key_chunks() const { return all ? 2 * ranks : 2; }
+  __device__ int sequence(const AttentionSizes&) const { return 2 * ranks * chunk; }
   // The place in the sequence of one of the two chunks of a rank.
   __device__ int place(int of, int which) const { return which == 0 ? of : 2 * ranks - 1 - of; }
+  __device__ int query_place(int query_chunk) const { return place(rank, query_chunk); }
   __device__ int key_place(int key_chunk) const {
     return all ? key_chunk : place(first, key_chunk);
   }
@@ -121,23 +127,34 @@ __device__ __forceinline__ TileRange<Chunks> tiles_met(const AttentionSizes& s, 
   return range;
 }
 
+// The same queries, as of an attention without slices.
+inline AttentionShape whole_of(const SliceShape& shape) {
+  return {.heads = shape.heads, .causal = shape.causal, .rules = shape.rules};
+}
 // `from_slices`, `to_slices`: keys, or their gradients, lie in slices, else in [q|k|v].
 Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bool to_slices);
 
-// The path without tensor cores; keys and values may lie in qkv, their gradients in its gradient.
-struct AttentionForwardFp32 {
-  const float *qkv, *keys;
-  float *output, *log_sum_exp;
+// Without tensor cores; T: float or bf16. Keys and values may lie in qkv, their gradients in its
+// gradient.
+template <class T>
+struct PlainForward {
+  const T *qkv, *keys;
+  T* output;
+  float* log_sum_exp;
 };
-struct AttentionBackwardFp32 {
-  const float *qkv, *keys, *log_sum_exp, *delta, *gradient;
-  float *qkv_gradient, *keys_gradient;
+template <class T>
+struct PlainBackward {
+  const T *qkv, *keys;
+  const float *log_sum_exp, *delta;
+  const T* gradient;
+  T *qkv_gradient, *keys_gradient;
 };
-template <class Chunks>
-void attention_forward_fp32(const AttentionSizes& sizes, const Chunks& chunks,
-                            const AttentionForwardFp32& operands, StreamHandle stream);
-template <class Chunks>
-void attention_backward_fp32(const AttentionSizes& sizes, const Chunks& chunks,
-                             const AttentionBackwardFp32& operands, StreamHandle stream);
+template <class T, class Chunks>
+void plain_attention(const PlainSizes& sizes, const Chunks& chunks, const ScoreRules& rules,
+                     const PlainForward<T>& operands, StreamHandle stream);
+template <class T, class Chunks>
+void plain_attention_backward(const PlainSizes& sizes, const Chunks& chunks,
+                              const ScoreRules& rules, const PlainBackward<T>& operands,
+                              StreamHandle stream);
 
 }  // namespace real::kernels

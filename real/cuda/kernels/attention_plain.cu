@@ -2,7 +2,7 @@
 // in bf16 where the kernels of the tensor cores do not take it (attention.cu). The same algorithms;
 // a warp owns one row, and a lane one row of the other side's tile while products are made, or
 // every 32nd element of the row while they are summed.
-#include "real/cuda/kernels/attention.cuh"
+#include "real/cuda/kernels/attention_chunks.cuh"
 #include "real/engine/kernels/dropout.hpp"
 
 namespace real::kernels {
@@ -16,7 +16,7 @@ struct Shared {
   int widths[2];
   float* memory;
   __device__ Shared(const PlainSizes& s, float* start)
-      : widths{s.head_dim, s.values()}, memory{start} {}
+      : widths{s.head_dim, s.value_dim}, memory{start} {}
   __device__ float* row(int which, int r) const {
     const int before = which == 0 ? 0 : warp_size * (widths[0] + 1);
     return memory + before + r * (widths[which] + 1);
@@ -33,21 +33,21 @@ std::size_t shared_bytes(const PlainSizes& s) {
 }
 
 template <class T>
-__device__ __forceinline__ void load_tile(const PlainSizes& s, const Shared& shared, int which,
-                                          const HeadView<const T>& from, int first) {
+__device__ __forceinline__ void load_tile(const Shared& shared, int which,
+                                          const HeadView<const T>& from, int first, int limit) {
   const int width = shared.widths[which];
   for (int i = static_cast<int>(threadIdx.x); i < warp_size * width; i += warps * warp_size) {
     const int row = i / width, element = i % width;
     const std::int64_t at = static_cast<std::int64_t>(first + row) * from.stride + element;
-    shared.row(which, row)[element] = first + row < s.sequence ? to_float(from.rows[at]) : 0.0f;
+    shared.row(which, row)[element] = first + row < limit ? to_float(from.rows[at]) : 0.0f;
   }
 }
 template <class T>
-__device__ __forceinline__ void load_own(const PlainSizes& s, const Shared& shared, int which,
-                                         const HeadView<const T>& from, int row) {
+__device__ __forceinline__ void load_own(const Shared& shared, int which,
+                                         const HeadView<const T>& from, int row, int limit) {
   const std::int64_t at = static_cast<std::int64_t>(row) * from.stride;
   for (int i = lane_id(); i < shared.widths[which]; i += warp_size)
-    shared.own(which)[i] = row < s.sequence ? to_float(from.rows[at + i]) : 0.0f;
+    shared.own(which)[i] = row < limit ? to_float(from.rows[at + i]) : 0.0f;
 }
 // Own row times the lane's row of the tile.
 __device__ __forceinline__ float product(const Shared& shared, int which) {
@@ -72,10 +72,9 @@ __device__ __forceinline__ void add_rows(const Shared& shared, int which, float 
   }
 }
 template <int held, class T>
-__device__ __forceinline__ void store_own(const PlainSizes& s, float factor,
-                                          const float (&sum)[held], int width,
-                                          const HeadView<T>& to, int row) {
-  if (row >= s.sequence) return;
+__device__ __forceinline__ void store_own(float factor, const float (&sum)[held], int width,
+                                          const HeadView<T>& to, int row, int limit) {
+  if (row >= limit) return;
 #pragma unroll
   for (int i = 0; i < held; ++i) {
     const int element = lane_id() + i * warp_size;
@@ -85,6 +84,18 @@ __device__ __forceinline__ void store_own(const PlainSizes& s, float factor,
   }
 }
 
+// Where keys and values lie, and their gradients. Slices have values of the size of queries.
+template <class Chunks>
+__device__ __forceinline__ KeyRows keys_in(const PlainSizes& s, const Chunks& c) {
+  if constexpr (Chunks::is_one) return s.in_qkv();
+  return c.keys(of_tensor_cores(s));
+}
+template <class Chunks>
+__device__ __forceinline__ KeyRows gradients_in(const PlainSizes& s, const Chunks& c) {
+  if constexpr (Chunks::is_one) return s.in_qkv();
+  return c.gradients(of_tensor_cores(s));
+}
+
 struct Later {
   __device__ int operator()(int a, int b) const { return a > b ? a : b; }
 };
@@ -92,22 +103,23 @@ struct Later {
 // What the rules say of the block's sequence. All lanes of a warp make it together.
 class Seen {
  public:
-  __device__ Seen(const PlainSizes& s, const ScoreRules& rules)
+  template <class Chunks>
+  __device__ Seen(const AttentionSizes& t, const Chunks& c, const ScoreRules& rules)
       : drops_{rules.dropout.probability > 0},
         mask_{rules.dropout},
-        sequence_{s.sequence},
+        sequence_{c.sequence(t)},
         first_{((rules.first_sequence + blockIdx.z) * rules.all_heads + rules.first_head) *
-               s.sequence},
-        keys_{s.sequence} {
+               sequence_},
+        keys_{c.tokens(t)} {
     if (rules.tokens.ids == nullptr) return;
     int end = 1;
-    for (int i = lane_id(); i < s.sequence; i += warp_size)
-      if (rules.tokens[blockIdx.z * std::int64_t{s.sequence} + i] != rules.padding) end = i + 1;
+    for (int i = lane_id(); i < t.sequence; i += warp_size)
+      if (rules.tokens[blockIdx.z * std::int64_t{t.sequence} + i] != rules.padding) end = i + 1;
     keys_ = combine_warp(end, Later{});
   }
-  // Those before the padding.
+  // Of a chunk, those before the padding.
   __device__ int keys() const { return keys_; }
-  // Of a probability: 0 or 1 / (1 - p).
+  // Of a probability: 0 or 1 / (1 - p). Query and key by their places in the sequence.
   __device__ float factor(int head, int query, int key) {
     if (!drops_) return 1.0f;
     const std::int64_t row = first_ + static_cast<std::int64_t>(head) * sequence_ + query;
@@ -122,26 +134,33 @@ class Seen {
   int keys_;
 };
 
-template <int held, class T>
-__global__ void plain_attention_kernel(PlainSizes s, ScoreRules rules, const T* qkv, T* output,
-                                       float* log_sum_exp) {
+// A query that sees no key gets zeros, and the lowest float.
+template <int held, class T, class Chunks>
+__global__ void plain_attention_kernel(PlainSizes s, Chunks c, ScoreRules rules,
+                                       PlainForward<T> o) {
+  const AttentionSizes t = of_tensor_cores(s);
   const Shared shared{s, shared_memory<float>()};
-  Seen seen{s, rules};
-  const int begin = static_cast<int>(blockIdx.x) * warps;
-  const int query = begin + warp_id();
+  Seen seen{t, c, rules};
+  const OwnTile own = own_tile(t, c, static_cast<int>(blockIdx.x), warps);
+  const int tokens = c.tokens(t);
+  const int query = own.begin + warp_id();
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
-  const int end = s.causal && begin + warps < seen.keys() ? begin + warps : seen.keys();
-  load_own(s, shared, 0, s.query(qkv, first_token, head), query);
+  const std::int64_t first_token = c.query_token(t, own.chunk);
+  const TileRange<Chunks> met = tiles_met<false>(t, c, own, warps, warp_size);
+  const int query_place = c.query_place(own.chunk) * tokens + query;
+  load_own(shared, 0, s.query(o.qkv, first_token, head), query, tokens);
   float maximum = -infinity, sum = 0;
   float out[held] = {};
-  for (int first = 0; first < end; first += warp_size) {
+  for (int tile = met.from; tile < met.to; ++tile) {
+    const TileAt at = met.at(tile, warp_size, tokens);
+    const std::int64_t from = c.key_token(t, at.chunk);
+    const KeyRows in = keys_in(s, c);
     __syncthreads();
-    load_tile(s, shared, 0, s.key(qkv, s.in_qkv(), first_token, s.kv_head(head)), first);
-    load_tile(s, shared, 1, s.value(qkv, s.in_qkv(), first_token, s.kv_head(head)), first);
+    load_tile(shared, 0, s.key(o.keys, in, from, s.kv_head(head)), at.first, tokens);
+    load_tile(shared, 1, s.value(o.keys, in, from, s.kv_head(head)), at.first, tokens);
     __syncthreads();
-    const int key = first + lane_id();
-    const bool masked = key >= seen.keys() || (s.causal && key > query);
+    const int key = at.first + lane_id();
+    const bool masked = key >= seen.keys() || (at.own && key > query);
     const float score = masked ? -infinity : product(shared, 0) * s.scale;
     const float before = maximum;
     maximum = combine_warp(fmaxf(before, score), Maximum{});
@@ -152,54 +171,61 @@ __global__ void plain_attention_kernel(PlainSizes s, ScoreRules rules, const T* 
 #pragma unroll
     for (int i = 0; i < held; ++i)
       out[i] *= correction;
-    add_rows(shared, 1, masked ? 0.0f : p * seen.factor(head, query, key), out);
+    const int key_place = c.key_place(at.chunk) * tokens + key;
+    add_rows(shared, 1, masked ? 0.0f : p * seen.factor(head, query_place, key_place), out);
   }
-  store_own(s, 1.0f / sum, out, s.values(), s.output(output, first_token, head), query);
-  if (lane_id() == 0 && query < s.sequence && log_sum_exp != nullptr)
-    log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
-        maximum + logf(sum);
+  store_own(sum == 0.0f ? 0.0f : 1.0f / sum, out, s.value_dim,
+            s.output(o.output, first_token, head), query, tokens);
+  if (lane_id() == 0 && query < tokens && o.log_sum_exp != nullptr)
+    o.log_sum_exp[static_cast<std::int64_t>(head) * s.tokens + first_token + query] =
+        sum == 0.0f ? lowest_float : maximum + logf(sum);
 }
 
 // Rows are keys (own: key, value; other side: query, gradient) or queries (own: query, gradient;
 // other side: key, value). With dropout, M the factors: dV = (M P)^T dO, dS = P (M dP - delta).
-template <bool own_keys, int held, class T>
-__global__ void plain_attention_backward_kernel(PlainSizes s, ScoreRules rules,
+template <bool own_keys, int held, class T, class Chunks>
+__global__ void plain_attention_backward_kernel(PlainSizes s, Chunks c, ScoreRules rules,
                                                 PlainBackward<T> o) {
+  const AttentionSizes t = of_tensor_cores(s);
   const Shared shared{s, shared_memory<float>()};
-  Seen seen{s, rules};
-  const int begin = static_cast<int>(blockIdx.x) * warps;
-  const int row = begin + warp_id();
-  const std::int64_t first_token = static_cast<std::int64_t>(blockIdx.z) * s.sequence;
+  Seen seen{t, c, rules};
+  const OwnTile own = own_tile(t, c, static_cast<int>(blockIdx.x), warps);
+  const int tokens = c.tokens(t);
+  const int row = own.begin + warp_id();
+  const std::int64_t own_token = own_keys ? c.key_token(t, own.chunk) : c.query_token(t, own.chunk);
   const int shared_heads = own_keys ? s.heads / s.kv_heads : 1;
   const int kv = own_keys ? static_cast<int>(blockIdx.y) : s.kv_head(static_cast<int>(blockIdx.y));
-  const auto keys = s.key(o.qkv, s.in_qkv(), first_token, kv);
-  const auto values = s.value(o.qkv, s.in_qkv(), first_token, kv);
-  const int from = own_keys && s.causal ? begin / warp_size * warp_size : 0;
-  const int limit = own_keys ? s.sequence : seen.keys();
-  const int to = !own_keys && s.causal && begin + warps < limit ? begin + warps : limit;
+  const auto keys = [&](std::int64_t token) { return s.key(o.keys, keys_in(s, c), token, kv); };
+  const auto values = [&](std::int64_t token) { return s.value(o.keys, keys_in(s, c), token, kv); };
+  const TileRange<Chunks> met = tiles_met<own_keys>(t, c, own, warps, warp_size);
   float first_sum[held] = {};   // dQ or dK, before the scale
   float second_sum[held] = {};  // dV
   for (int i = 0; i < shared_heads; ++i) {
     const int head = static_cast<int>(blockIdx.y) * shared_heads + i;
-    const auto queries = s.query(o.qkv, first_token, head);
-    const auto gradients = s.output(o.gradient, first_token, head);
+    const auto queries = [&](std::int64_t token) { return s.query(o.qkv, token, head); };
+    const auto gradients = [&](std::int64_t token) { return s.output(o.gradient, token, head); };
     if (i == 0) {
-      load_own(s, shared, 0, own_keys ? keys : queries, row);
-      load_own(s, shared, 1, own_keys ? values : gradients, row);
+      load_own(shared, 0, own_keys ? keys(own_token) : queries(own_token), row, tokens);
+      load_own(shared, 1, own_keys ? values(own_token) : gradients(own_token), row, tokens);
     }
-    for (int first = from; first < to; first += warp_size) {
+    for (int tile = met.from; tile < met.to; ++tile) {
+      const TileAt at = met.at(tile, warp_size, tokens);
+      const std::int64_t token = own_keys ? c.query_token(t, at.chunk) : c.key_token(t, at.chunk);
       __syncthreads();
-      load_tile(s, shared, 0, own_keys ? queries : keys, first);
-      load_tile(s, shared, 1, own_keys ? gradients : values, first);
+      load_tile(shared, 0, own_keys ? queries(token) : keys(token), at.first, tokens);
+      load_tile(shared, 1, own_keys ? gradients(token) : values(token), at.first, tokens);
       __syncthreads();
-      const int key = own_keys ? row : first + lane_id();
-      const int query = own_keys ? first + lane_id() : row;
+      const int key = own_keys ? row : at.first + lane_id();
+      const int query = own_keys ? at.first + lane_id() : row;
       float p = 0, ds = 0;
-      if (key < seen.keys() && query < s.sequence && (!s.causal || key <= query)) {
-        const std::int64_t at = static_cast<std::int64_t>(head) * s.tokens + first_token + query;
-        const float factor = seen.factor(head, query, key);
-        p = expf(product(shared, 0) * s.scale - o.log_sum_exp[at]);
-        ds = p * (product(shared, 1) * factor - o.delta[at]);
+      if (key < seen.keys() && query < tokens && (!at.own || key <= query)) {
+        const std::int64_t place =
+            static_cast<std::int64_t>(head) * s.tokens + (own_keys ? token : own_token) + query;
+        const int query_place = c.query_place(own_keys ? at.chunk : own.chunk) * tokens + query;
+        const int key_place = c.key_place(own_keys ? own.chunk : at.chunk) * tokens + key;
+        const float factor = seen.factor(head, query_place, key_place);
+        p = expf(product(shared, 0) * s.scale - o.log_sum_exp[place]);
+        ds = p * (product(shared, 1) * factor - o.delta[place]);
         p *= factor;
       }
       add_rows(shared, 0, ds, first_sum);
@@ -208,22 +234,24 @@ __global__ void plain_attention_backward_kernel(PlainSizes s, ScoreRules rules,
   }
   const int head = static_cast<int>(blockIdx.y);
   if (own_keys) {
-    store_own(s, s.scale, first_sum, s.head_dim,
-              s.key(o.qkv_gradient, s.in_qkv(), first_token, head), row);
-    store_own(s, 1.0f, second_sum, s.values(),
-              s.value(o.qkv_gradient, s.in_qkv(), first_token, head), row);
+    const KeyRows in = gradients_in(s, c);
+    store_own(s.scale, first_sum, s.head_dim, s.key(o.keys_gradient, in, own_token, head), row,
+              tokens);
+    store_own(1.0f, second_sum, s.value_dim, s.value(o.keys_gradient, in, own_token, head), row,
+              tokens);
   } else {
-    store_own(s, s.scale, first_sum, s.head_dim, s.query(o.qkv_gradient, first_token, head), row);
+    store_own(s.scale, first_sum, s.head_dim, s.query(o.qkv_gradient, own_token, head), row,
+              tokens);
   }
 }
 
-Shape grid(const char* name, const PlainSizes& s, int heads, StreamHandle stream) {
-  return {.name = name,
-          .blocks = {static_cast<unsigned>(divide_up(s.sequence, warps)),
-                     static_cast<unsigned>(heads), static_cast<unsigned>(s.tokens / s.sequence)},
-          .threads = warps * warp_size,
-          .shared_bytes = shared_bytes(s),
-          .stream = stream};
+Shape grid(const char* name, const PlainSizes& s, unsigned tiles, int heads, StreamHandle stream) {
+  return {
+      .name = name,
+      .blocks = {tiles, static_cast<unsigned>(heads), static_cast<unsigned>(s.tokens / s.sequence)},
+      .threads = warps * warp_size,
+      .shared_bytes = shared_bytes(s),
+      .stream = stream};
 }
 
 // visit(Constant<held>{})
@@ -235,35 +263,44 @@ void with_held(const PlainSizes& s, Visit visit) {
 
 }  // namespace
 
-template <class T>
-void plain_attention(const PlainSizes& sizes, const ScoreRules& rules, const T* qkv, T* output,
-                     float* log_sum_exp, StreamHandle stream) {
+template <class T, class Chunks>
+void plain_attention(const PlainSizes& sizes, const Chunks& chunks, const ScoreRules& rules,
+                     const PlainForward<T>& operands, StreamHandle stream) {
+  const unsigned tiles =
+      own_tiles(chunks.query_chunks(), chunks.tokens(of_tensor_cores(sizes)), warps);
   with_held(sizes, [&](auto held) {
-    launch(grid("attention_forward", sizes, sizes.heads, stream),
-           plain_attention_kernel<decltype(held)::value, T>, sizes, rules, qkv, output,
-           log_sum_exp);
+    launch(grid("attention_forward", sizes, tiles, sizes.heads, stream),
+           plain_attention_kernel<decltype(held)::value, T, Chunks>, sizes, chunks, rules,
+           operands);
   });
 }
 
-template <class T>
-void plain_attention_backward(const PlainSizes& sizes, const ScoreRules& rules,
-                              const PlainBackward<T>& operands, StreamHandle stream) {
+template <class T, class Chunks>
+void plain_attention_backward(const PlainSizes& sizes, const Chunks& chunks,
+                              const ScoreRules& rules, const PlainBackward<T>& operands,
+                              StreamHandle stream) {
+  const unsigned keys =
+      own_tiles(chunks.key_chunks(), chunks.tokens(of_tensor_cores(sizes)), warps);
+  const unsigned queries =
+      own_tiles(chunks.query_chunks(), chunks.tokens(of_tensor_cores(sizes)), warps);
   with_held(sizes, [&](auto held) {
     constexpr int n = decltype(held)::value;
-    launch(grid("attention_backward (keys)", sizes, sizes.kv_heads, stream),
-           plain_attention_backward_kernel<true, n, T>, sizes, rules, operands);
-    launch(grid("attention_backward (queries)", sizes, sizes.heads, stream),
-           plain_attention_backward_kernel<false, n, T>, sizes, rules, operands);
+    launch(grid("attention_backward (keys)", sizes, keys, sizes.kv_heads, stream),
+           plain_attention_backward_kernel<true, n, T, Chunks>, sizes, chunks, rules, operands);
+    launch(grid("attention_backward (queries)", sizes, queries, sizes.heads, stream),
+           plain_attention_backward_kernel<false, n, T, Chunks>, sizes, chunks, rules, operands);
   });
 }
 
-template void plain_attention(const PlainSizes&, const ScoreRules&, const float*, float*, float*,
-                              StreamHandle);
-template void plain_attention(const PlainSizes&, const ScoreRules&, const Bf16*, Bf16*, float*,
-                              StreamHandle);
-template void plain_attention_backward(const PlainSizes&, const ScoreRules&,
-                                       const PlainBackward<float>&, StreamHandle);
-template void plain_attention_backward(const PlainSizes&, const ScoreRules&,
-                                       const PlainBackward<Bf16>&, StreamHandle);
+#define STEPCAST_PLAIN_ATTENTION(T, Chunks)                                                   \
+  template void plain_attention(const PlainSizes&, const Chunks&, const ScoreRules&,          \
+                                const PlainForward<T>&, StreamHandle);                        \
+  template void plain_attention_backward(const PlainSizes&, const Chunks&, const ScoreRules&, \
+                                         const PlainBackward<T>&, StreamHandle);
+STEPCAST_PLAIN_ATTENTION(float, Whole)
+STEPCAST_PLAIN_ATTENTION(float, Slices)
+STEPCAST_PLAIN_ATTENTION(Bf16, Whole)
+STEPCAST_PLAIN_ATTENTION(Bf16, Slices)
+#undef STEPCAST_PLAIN_ATTENTION
 
 }  // namespace real::kernels

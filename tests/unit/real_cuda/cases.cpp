@@ -313,6 +313,10 @@ std::vector<Case> cases() {
     all.push_back(std::move(one));
   for (Case& one : latent())
     all.push_back(std::move(one));
+  all.push_back({"dropout over a ring of 2", [](ToyRun& r) {
+                   drop_everywhere(r);
+                   r.layout.context_parallel = 2;
+                 }});
   return all;
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
       Named{"ring of 2, tensor and sequence parallel, ZeRO-1", false},
       Named{"all-to-all of 2, pp 2, attention again", true},
       Named{"torchtitan, FSDP2, tensor parallel, kept logits", true},
-      Named{"dropout, tp 2 sp dp 2, recomputed", true},
+      Named{"dropout, tp 2 sp dp 2, recomputed", true}, Named{"dropout over a ring of 2", true},
       Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", false},
       Named{"latent attention, dp 2 ZeRO-1, recomputed", true},
       Named{"latent attention of compressed queries, LAMB, pp 2", false});
@@ -66,7 +66,7 @@ TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within
       Named{"all-gather of 2, dp 2, ZeRO-3, packed sequences", false},
       Named{"shared key/value heads, sequence parallel", true},
       Named{"loss in place, gradients scaled before they are summed", false},
-      Named{"adapters of weights in NF4, pp 2", false},
+      Named{"adapters of weights in NF4, pp 2", false}, Named{"dropout over a ring of 2", false},
       Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", true},
       Named{"latent attention, dp 2 ZeRO-1, recomputed", false},
       Named{"latent attention of compressed queries, LAMB, pp 2", true});

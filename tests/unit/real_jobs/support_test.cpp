@@ -169,12 +169,6 @@ const std::map<Feature, Change>& samples() {
          s.execution.keeps_unread_outputs = true;
        }},
       {unfused_attention, [](Sample& s) { s.layout.attention = sim::AttentionKernel::unfused; }},
-      {cuda_context_heads,
-       [](Sample& s) {
-         s.shape.head_dim = 144;
-         s.shape.hidden = 576;
-         s.layout.context_parallel = 2;
-       }},
       {cuda_heads,
        [](Sample& s) {
          s.shape.head_dim = 12;
