@@ -64,6 +64,8 @@ void check_mask(const sim::Plan& plan, const sim::Model& model,
     problems.push_back(refusal(Feature::bidirectional_tokens, model.name));
   if (classifies && plan.layout.sequence_parallel && plan.layout.tensor_parallel > 1)
     problems.push_back(refusal(Feature::classifier_slices, model.name));
+  if (classifies && plan.layout.context_parallel > 1)
+    problems.push_back(refusal(Feature::classifier_context, model.name));
 }
 
 // Refuses layers of other forms than those of Llama and GPT: kernels and checks know no others.

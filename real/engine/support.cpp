@@ -29,6 +29,10 @@ constexpr std::array rows{
     none(classifier_slices, "Classifiers with sequence parallelism", "sequence_parallel",
          "layout.sequence_parallel: the head of {} reads the first token of each sequence, which "
          "one rank alone would hold; allowed: false"),
+    none(
+        classifier_context, "Classifiers with context parallelism", "context_parallel",
+        "layout.context_parallel: the head of {} reads the first token of each sequence, which one "
+        "rank alone would hold; allowed: 1"),
     none(causal_classifier, "Causal classifiers", "model: attention",
          "operator attention: {} is causal, so the first token, of which its head makes the class, "
          "sees no other; allowed: attention bidirectional"),

@@ -23,6 +23,7 @@ enum class Feature : std::uint8_t {
   dropout_of_all,
   classifier,
   classifier_slices,
+  classifier_context,
   causal_classifier,
   bidirectional_tokens,
   operators,

@@ -41,7 +41,7 @@ constexpr kernels::Adam settings{.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3, .
 TEST_CASE("LAMB scales Adam's direction by the norms of each tensor", "[real_host]") {
   Tensors now;
   const Tensors before = now;
-  host::host_lamb().lamb(settings, now.state(), now.tensors, nullptr);
+  host::host_lamb().lamb(settings, now.state(), now.tensors, {}, nullptr);
   for (const BoundTensor& tensor : now.tensors) {
     std::vector<double> weights, direction;
     for (auto i = static_cast<std::size_t>(tensor.first);
@@ -68,7 +68,7 @@ TEST_CASE("the coefficient of LAMB has bounds, and is 1 of weights that are zero
     Tensors one;
     one.weight.assign(4, weight);
     one.tensors[0].decayed = false;
-    host::host_lamb().lamb(settings, one.state(), one.tensors, nullptr);
+    host::host_lamb().lamb(settings, one.state(), one.tensors, {}, nullptr);
     double off = 0;
     for (const float value : one.weight)
       off = std::max(off, std::fabs(double{value} - weight));

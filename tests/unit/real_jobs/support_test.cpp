@@ -83,6 +83,13 @@ const std::map<Feature, Change>& samples() {
          s.layout.tensor_parallel = 2;
          s.layout.sequence_parallel = true;
        }},
+      {classifier_context,
+       [](Sample& s) {
+         s.shape.head = sim::Head::classifier;
+         s.shape.classes = 3;
+         s.shape.mask = sim::AttentionMask::bidirectional;
+         s.layout.context_parallel = 2;
+       }},
       {causal_classifier,
        [](Sample& s) {
          s.shape.head = sim::Head::classifier;
