@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ struct KernelFile {
 // may be `load` (loop or step: how the row was measured), `forecast_us` and `note`; a row without a
 // time has empty cells. Throws InputError.
 KernelFile read_kernel_file(const std::string& path);
+KernelFile parse_kernel_file(std::istream& stream, const std::string& name);
 // The rows with a time. Throws InputError.
 std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path);
 

@@ -177,14 +177,12 @@ void read_comment(std::string_view line, KernelFile& file) {
 
 }  // namespace
 
-KernelFile read_kernel_file(const std::string& path) {
-  std::ifstream stream(path);
-  if (!stream) throw InputError(SourcePosition{.file = path}, "cannot be opened");
+KernelFile parse_kernel_file(std::istream& stream, const std::string& name) {
   KernelFile file;
   std::optional<Fields> extra;
   std::string line, header_line;
   for (int number_of_line = 1; std::getline(stream, line); ++number_of_line) {
-    const SourcePosition where{.file = path, .line = number_of_line, .column = 1};
+    const SourcePosition where{.file = name, .line = number_of_line, .column = 1};
     if (line.starts_with('#')) {
       read_comment(line, file);
       continue;
@@ -213,7 +211,15 @@ KernelFile read_kernel_file(const std::string& path) {
     }
     file.rows.push_back(std::move(row));
   }
+  if (!extra)
+    throw InputError(SourcePosition{.file = name}, fmt::format("expected the header {}", header));
   return file;
+}
+
+KernelFile read_kernel_file(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream) throw InputError(SourcePosition{.file = path}, "cannot be opened");
+  return parse_kernel_file(stream, path);
 }
 
 std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path) {

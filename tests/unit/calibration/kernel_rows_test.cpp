@@ -215,6 +215,7 @@ TEST_CASE("a table of kernels is read strictly", "[calibration]") {
             .find(":2:1: error: load is sometimes; allowed: loop, step") != std::string::npos);
   CHECK(error_of("kind,sms\n").find(":1:1: error: expected the header kind,sms,shape") !=
         std::string::npos);
+  CHECK(error_of("# gpu: none\n").find(": error: expected the header") != std::string::npos);
   // Left out on the machine: a forecast alone.
   const KernelRowsOfFiles left =
       read(header + "gemm_bf16_tn,132,M=64 N=64 K=64,1,1,,,,,step,,left out: why\n");
