@@ -435,7 +435,7 @@ write_table() {
 }
 
 engine_is_wrong=
-main_seconds=25 shared_seconds=20 only_main= only_features=
+main_seconds=25 shared_seconds=20 only_main='' only_features=''
 if [ "$backend" = host ]; then main_seconds=12 shared_seconds=5; fi
 if [ -n "$short" ]; then main_seconds=2 shared_seconds=1; fi
 if [ -n "$short" ] && [ "$backend" = host ]; then
