@@ -97,6 +97,12 @@ TEST_CASE("their kernels meet pipelines, mixtures and split losses", "[framework
   });
   check_framework(with_loss(sim::LossForm::separate), llama,
                   [](sim::Layout& l) { l.tensor_parallel = 2; });
+  sim::Framework copies;
+  copies.execution.copies_attention = copies.execution.copies_flash_output = true;
+  check_framework(copies, llama, [](sim::Layout& l) {
+    l.micro_batch = 2;
+    l.tensor_parallel = 2;
+  });
   sim::Framework passes;
   passes.execution.scales_gradients = passes.execution.checks_gradients = true;
   passes.execution.ddp_buckets = true;

@@ -241,16 +241,17 @@ TEST_CASE("kernels that the engine has not are refused, not run as others", "[en
   sim::Model model = sim::build_transformer(plain_shape());
   sim::Plan plan;
   plan.layout.compute_dtype = sim::DType::fp32;
-  plan.layout.micro_batch = 2;
-  SECTION("a product for queries, one for keys, one for values") {
-    model.execution.separate_products = true;
+  SECTION("logits that are gathered") {
+    model.execution.gathers_logits = true;
   }
-  SECTION("attention's output in another order") {
-    model.execution.copies_attention = true;
+  SECTION("logits that are held beside their gradients") {
+    model.execution.held_logits = 2;
   }
   CHECK(engine_problems(plan, model) ==
-        Problems{"framework: the engine runs logits, gradients and messages as Megatron-LM does; "
-                 "sim/framework/FRAMEWORKS.md has the keys"});
+        Problems{"framework: the engine does not gather or hold logits, send whole tensors between "
+                 "stages, recompute the head, or take the loss in chunks; allowed: parallel_output "
+                 "true, sends_whole and recomputes_head false, held_logits up to 1, loss other "
+                 "than chunked"});
 }
 
 }  // namespace real::test
