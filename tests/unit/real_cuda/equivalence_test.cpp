@@ -20,11 +20,9 @@ TEST_CASE("in fp32 the CUDA backend trains what the host trains, whatever order 
   ToyRun run = base(llama);
   chosen.change(run);
   const ToyResult reference = reference_of(run);
-  for (const std::uint64_t seed : {std::uint64_t{0}, 11 + 2 * index}) {
-    CAPTURE(seed);
-    run.behaviour.seed = seed;
-    check_equal(run_toy(run), reference, 1e-5);
-  }
+  // Layouts go in issue order with one model, and in an order drawn for each with the other.
+  run.behaviour.seed = llama ? 11 + 2 * index : 0;
+  check_equal(run_toy(run), reference, 1e-5);
 }
 
 TEST_CASE("a captured step does what an issued one does", "[real_cuda]") {
