@@ -18,7 +18,7 @@ using kernels::Launch;
 
 // The kernels of real/cuda/kernels.
 const kernels::Table& cuda_kernels();
-// Of features that not every backend has.
+// Tables of features that not every backend has.
 const kernels::ContextTable& cuda_context();
 const kernels::SharedHeadsTable& cuda_shared_heads();
 const kernels::DropoutTable& cuda_dropout();

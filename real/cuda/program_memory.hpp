@@ -19,7 +19,7 @@ class ProgramMemory {
   explicit ProgramMemory(const BoundProgram& program);
 
   const DeviceMemory& arena() const { return arena_; }
-  // What the plan gives no operand (BoundProgram::frozen).
+  // Memory that the plan gives no operand (BoundProgram::frozen).
   const DeviceMemory& frozen() const { return frozen_; }
   // An offset of an operand, or of a part of one, on the device.
   std::byte* at(std::int64_t offset) const {

@@ -98,7 +98,7 @@ class Binder {
             program_.action[i]};
   }
 
-  // What later operators say of earlier ones.
+  // survey() finds what later operators say of earlier ones.
   void survey() {
     for (std::uint32_t i = 0; i < program_.size(); ++i) {
       is_zeroed_ = is_zeroed_ || program_.action[i] == Action::zero_gradients;
@@ -137,8 +137,7 @@ class Binder {
     if (to.model_op != nullptr && is_product(to.action, *to.model_op)) bind_product(i, to);
     const bool of_context =
         to.action >= Action::shift_keys && to.action <= Action::order_behind_exchange;
-    if (of_context || to.action == Action::adapt)
-      to.turn = turns_[{to.subject, to.microbatch, to.pass, to.action}]++;
+    if (of_context || to.action == Action::adapt) to.turn = turns_[pass_of(i)]++;
     bind_operands(op, site, to);
     if (site != nullptr && !bound_.frozen.empty()) bind_frozen(to);
     bind_codes(to);

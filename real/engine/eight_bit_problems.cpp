@@ -18,7 +18,7 @@ bool separates_products(const sim::Model& model) {
   return false;
 }
 
-// What the engine has not learned to cast, or casts that would be lost on the way.
+// Casts that the engine does not make, or that would be lost on the way.
 bool casts_otherwise(const sim::Layout& layout, const sim::Model& model) {
   const sim::Execution& runs = model.execution;
   const bool gathers = layout.sequence_parallel && layout.tensor_parallel > 1;

@@ -19,7 +19,7 @@ struct CodedSizes {
     return tokens % unit == 0 && in % unit == 0 && out % unit == 0;
   }
 };
-// Of each kind of linear that multiplies in 8 bits.
+// coded_sizes() has each kind of linear that multiplies in 8 bits.
 std::vector<CodedSizes> coded_sizes(const sim::Layout& layout, const sim::Model& model);
 
 }  // namespace real

@@ -1,4 +1,4 @@
-// What travels between the ranks of a sequence: keys and values, and their gradients
+// The tensors that travel between the ranks of a sequence: keys and values, and their gradients
 // (sim/plan/sharding/context_tapes.cpp).
 #pragma once
 
@@ -28,7 +28,7 @@ struct KeysExchange {
 // REQUIRES: exchanges_keys(op.action).
 KeysExchange keys_exchange(const BoundProgram& program, const BoundOp& op);
 
-// What columns of [q|k|v] that a collective exchanges take as one message, bytes; else 0.
+// Bytes of the message of columns of [q|k|v] that a collective exchanges; else 0.
 std::int64_t packed_bytes(const BoundProgram& program, const BoundOp& op);
 
 }  // namespace real

@@ -37,7 +37,7 @@ class OpShapes {
   kernels::SortShape sorted(const BoundOp& op) const;
   kernels::WeighedShape weighed(const BoundOp& op) const;
   kernels::ColumnSum bias_sum(const BoundOp& op) const;
-  // Of all elements of a site's parameters: those without the bias of a linear.
+  // The share of all elements of a site's parameters that is no bias of a linear.
   std::int64_t matrix_elements(const BoundOp& op, std::int64_t all) const;
   kernels::TableShape table(const BoundOp& op, const Operand& parameters,
                             sim::DType parameter_dtype) const;

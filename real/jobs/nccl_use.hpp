@@ -1,4 +1,4 @@
-// What the communicators of a rank take of its GPU, by NCCL's rules.
+// The resources of a GPU that the communicators of a rank take, by NCCL's rules.
 #pragma once
 
 #include <span>

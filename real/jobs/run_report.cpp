@@ -19,8 +19,7 @@ sim::Layout layout_at_end(sim::Layout layout, const TrainingRun& run) {
   return layout;
 }
 
-// Of the rank whose communicators have the largest buffers: the first of a stage, by the plan's
-// order of ranks.
+// NcclUse of the rank whose communicators have the largest buffers, among the first of each stage.
 NcclUse widest_use(const sim::Scenario& scenario, const sim::Plan& plan) {
   NcclUse widest;
   for (int stage = 0; stage < plan.layout.pipeline_parallel; ++stage) {

@@ -23,7 +23,7 @@ struct KernelRowsOfFiles {
 // `seed` draws the rows that are held out (held_out()). Throws InputError.
 KernelRowsOfFiles read_kernel_rows(const std::vector<std::string>& paths, std::uint64_t seed);
 
-// Of each kind the rows, and how far the device's forecasts are off them.
+// Rows of each kind, and how far the device's forecasts are off them.
 std::string forecast_table(const KernelRowsOfFiles& rows, const Device& device);
 
 // A record per row: its forecast, its time where it has one, and its use. Kernels that the device

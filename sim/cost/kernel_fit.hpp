@@ -45,7 +45,7 @@ std::vector<KernelMeasurement> read_kernel_measurements(const std::string& path)
 
 // True for the 30% of the shapes (m, n, k) that no fit sees: those whose SplitMix64 hash, chained
 // over m, n and k from `seed`, is below 30% of 2^64. All forms and dtypes of a shape go together.
-// Of a kernel without a shape its bytes count.
+// A kernel without a shape counts by its bytes.
 bool held_out(const Kernel& kernel, std::uint64_t seed = 1);
 
 // Predicted over measured time, of rows under the conditions that they were measured in.

@@ -162,7 +162,7 @@ TEST_CASE("cross-entropy over a whole vocabulary", "[gpu]") {
   loss_gradient(shape, targets, {exponentials.floats(), sum.floats(), gradient.data(), 1}, nullptr);
   CHECK(loss.values()[0] == Approx(0.5 + problem.loss / 4).epsilon(1e-6));
   CHECK(worst_error(gradient.numbers(), problem.gradient) < tolerance(dtype));
-  // Of kept logits, over them.
+  // The same of kept logits, written over them.
   const Array kept{dtype, problem.logits};
   loss_gradient(shape, targets,
                 {.exponential_sum = sum.floats(),

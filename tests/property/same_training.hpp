@@ -31,12 +31,11 @@ inline double largest_relative_difference(const std::vector<double>& a,
   return worst;
 }
 
-inline void check_same_training(const sim::Model& model, const sim::Layout& layout,
-                                const sim::Layout& alone, const Samples& samples,
-                                sim::TokenRouting routing = sim::TokenRouting::automatic) {
-  sim::Training training = five_steps(1e-3);
-  training.routing = routing;
-  const TrainedModel expected = train_on_host(model, alone, training, samples);
+// `reference` on the layout `alone` is what `model` on `layout` is held against.
+inline void check_same_steps(const sim::Model& model, const sim::Layout& layout,
+                             const sim::Model& reference, const sim::Layout& alone,
+                             const Samples& samples, const sim::Training& training) {
+  const TrainedModel expected = train_on_host(reference, alone, training, samples);
   const TrainedModel got = train_on_host(model, layout, training, samples);
   CHECK(expected.losses.size() == 5);
   CHECK(largest_relative_difference(got.losses, expected.losses) <= same_training_bound);
@@ -45,6 +44,14 @@ inline void check_same_training(const sim::Model& model, const sim::Layout& layo
                                                 training.learning_rate.peak);
   CAPTURE(weights.parameter);
   CHECK(weights.relative <= same_training_bound);
+}
+
+inline void check_same_training(const sim::Model& model, const sim::Layout& layout,
+                                const sim::Layout& alone, const Samples& samples,
+                                sim::TokenRouting routing = sim::TokenRouting::automatic) {
+  sim::Training training = five_steps(1e-3);
+  training.routing = routing;
+  check_same_steps(model, layout, model, alone, samples, training);
   sim::Training usual = five_steps(1e-8);
   usual.routing = routing;
   CHECK(largest_relative_difference(train_on_host(model, layout, usual, samples).losses,

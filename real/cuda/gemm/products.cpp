@@ -8,7 +8,7 @@ namespace real {
 Launch CudaProducts::prepare(const GemmShape& shape, const GemmOperands& operands,
                              kernels::StreamHandle stream) {
   GemmShape asked = shape;
-  // Of codes the library adds a bias in 16 bits only.
+  // The library adds a bias to products of codes in 16 bits only.
   const bool adds = !shape.coded.exist || shape.dtype == sim::DType::bf16;
   asked.bias = shape.bias && adds && alignment_of(operands.bias) >= bias_alignment;
   const Gemms::Plan* plan = &gemms_.prepare(asked, operands, stream);

@@ -23,7 +23,7 @@ struct Whole {
   __host__ __device__ int tokens(const AttentionSizes& s) const { return s.sequence; }
   __host__ __device__ int query_chunks() const { return 1; }
   __host__ __device__ int key_chunks() const { return 1; }
-  // Of the whole sequence, and the places of chunks in it.
+  // The whole sequence, and the places of chunks in it.
   __device__ int sequence(const AttentionSizes& s) const { return s.sequence; }
   __device__ int query_place(int) const { return 0; }
   __device__ int key_place(int) const { return 0; }
@@ -73,7 +73,7 @@ struct Slices {
   __device__ std::int64_t query_token(const AttentionSizes& s, int query_chunk) const {
     return static_cast<std::int64_t>(blockIdx.z) * s.sequence + query_chunk * chunk;
   }
-  // Of all slices: rank i has chunks i and 2 ranks - 1 - i.
+  // In all slices rank i has chunks i and 2 ranks - 1 - i.
   __device__ std::int64_t key_token(const AttentionSizes& s, int key_chunk) const {
     const int half = all ? (key_chunk >= ranks ? 1 : 0) : key_chunk;
     const int slice = all ? place(key_chunk, half) : 0;

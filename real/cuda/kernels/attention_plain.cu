@@ -100,7 +100,7 @@ struct Later {
   __device__ int operator()(int a, int b) const { return a > b ? a : b; }
 };
 
-// What the rules say of the block's sequence. All lanes of a warp make it together.
+// Seen is what the rules say of the block's sequence. All lanes of a warp make it together.
 class Seen {
  public:
   template <class Chunks>
@@ -117,9 +117,9 @@ class Seen {
       if (rules.tokens[blockIdx.z * std::int64_t{t.sequence} + i] != rules.padding) end = i + 1;
     keys_ = combine_warp(end, Later{});
   }
-  // Of a chunk, those before the padding.
+  // Keys of a chunk before the padding.
   __device__ int keys() const { return keys_; }
-  // Of a probability: 0 or 1 / (1 - p). Query and key by their places in the sequence.
+  // Factor of a probability: 0 or 1 / (1 - p). Query and key by their places in the sequence.
   __device__ float factor(int head, int query, int key) {
     if (!drops_) return 1.0f;
     const std::int64_t row = first_ + static_cast<std::int64_t>(head) * sequence_ + query;

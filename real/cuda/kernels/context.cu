@@ -1,4 +1,4 @@
-// What context parallelism does beside attention: parts of outputs and gradients that are merged,
+// Context parallelism beside attention: parts of outputs and gradients that are merged,
 // and copies of columns for the exchanges.
 #include <bit>
 #include <numeric>

@@ -153,28 +153,34 @@ __global__ void __launch_bounds__(most_threads, blocks_per_sm)
   });
 }
 
-// Vectors by the wider format, that of what was saved.
+// The gradient of a row from `from`, of which share(x) is a class's probability times the scale.
+// Vectors by the format of `from`, which is at least as wide.
+template <bool whole, class From, class T, class Share>
+__device__ __forceinline__ void write_gradient(const Slice& slice, std::int64_t row, int target,
+                                               float scale, const From* from, T* to, Share share) {
+  each_vector<vector_length<whole, From>>(row, 0, slice.classes, [&](auto n, int column) {
+    constexpr int count = decltype(n)::value;
+    float x[count];
+    load(from + row + column, x);
+#pragma unroll
+    for (int j = 0; j < count; ++j) {
+      x[j] = column + j < slice.valid ? share(x[j]) : 0.0f;
+      if (column + j == target) x[j] -= scale;
+    }
+    store(x, to + row + column);
+  });
+}
+
 template <bool whole, class T>
 __global__ void __launch_bounds__(most_threads, blocks_per_sm)
     gradient_kernel(Slice slice, TokenIds targets, LossGradient operands) {
   const std::int64_t token = blockIdx.x;
-  const std::int64_t row = slice.row(token);
-  const int target = target_column(slice, targets, token);
-  T* to = static_cast<T*>(operands.logit_gradient);
   const float factor = operands.exponential_sum == nullptr
                            ? operands.scale
                            : operands.scale / operands.exponential_sum[token];
-  each_vector<vector_length<whole, float>>(row, 0, slice.classes, [&](auto n, int column) {
-    constexpr int count = decltype(n)::value;
-    float x[count];
-    load(operands.saved + row + column, x);
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-      x[j] = column + j < slice.valid ? x[j] * factor : 0.0f;
-      if (column + j == target) x[j] -= operands.scale;
-    }
-    store(x, to + row + column);
-  });
+  write_gradient<whole>(slice, slice.row(token), target_column(slice, targets, token),
+                        operands.scale, operands.saved, static_cast<T*>(operands.logit_gradient),
+                        [=](float saved) { return saved * factor; });
 }
 
 // The same of kept logits, over which the gradient may be written: the target's is read before.
@@ -185,23 +191,14 @@ __global__ void __launch_bounds__(most_threads, blocks_per_sm)
   const std::int64_t row = slice.row(token);
   const int target = target_column(slice, targets, token);
   const T* logits = static_cast<const T*>(operands.logits);
-  T* to = static_cast<T*>(operands.logit_gradient);
   const float logit = target >= 0 ? to_float(logits[row + target]) : nanf("");
   const float maximum =
       operands.maximum == nullptr ? logit - operands.target_logit[token] : operands.maximum[token];
   const float factor = operands.scale / operands.exponential_sum[token];
   __syncthreads();
-  each_vector<vector_length<whole, T>>(row, 0, slice.classes, [&](auto n, int column) {
-    constexpr int count = decltype(n)::value;
-    float x[count];
-    load(logits + row + column, x);
-#pragma unroll
-    for (int j = 0; j < count; ++j) {
-      x[j] = column + j < slice.valid ? expf(x[j] - maximum) * factor : 0.0f;
-      if (column + j == target) x[j] -= operands.scale;
-    }
-    store(x, to + row + column);
-  });
+  write_gradient<whole>(slice, row, target, operands.scale, logits,
+                        static_cast<T*>(operands.logit_gradient),
+                        [=](float x) { return expf(x - maximum) * factor; });
 }
 
 Slice slice_of(const char* name, const LossShape& shape) {

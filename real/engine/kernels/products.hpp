@@ -43,7 +43,7 @@ struct GemmOperands {
   const void* second = nullptr;  // W, W, X
   const void* bias = nullptr;
   void* result = nullptr;
-  // Of codes, on the device: TensorScale::inverse of a tensor, or the scales of its blocks.
+  // Scales of codes, on the device: TensorScale::inverse of a tensor, or the scales of its blocks.
   const void* first_scales = nullptr;
   const void* second_scales = nullptr;
 };

@@ -32,7 +32,7 @@ Launch all_in_turn(std::vector<Launch> launches) {
   };
 }
 
-// What an operator casts is for the next product of its linear.
+// A cast is for the next product of its linear.
 const BoundOp& CodedCasts::product_behind(const BoundOp& op) const {
   for (const BoundOp* at = &op; at != program_.ops.data() + program_.ops.size(); ++at)
     if (is_coded(*at) && at->subject == op.subject) return *at;

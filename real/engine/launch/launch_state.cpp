@@ -82,7 +82,7 @@ Launch KernelLaunches::accumulate(const BoundOp& op) {
       op, {.from = layout.reduce_dtype, .to = layout.gradient_dtype, .accumulate = true});
 }
 
-// Of the whole input or output, or of the part that this rank owns where the other is that part.
+// Casts the whole input or output, or the part that this rank owns where the other is that part.
 Launch KernelLaunches::cast_gradients(const BoundOp& op, const kernels::Cast& how) {
   const Operand& input = op.operand(Role::input);
   const Operand& output = op.operand(Role::output);
@@ -95,7 +95,7 @@ Launch KernelLaunches::cast_gradients(const BoundOp& op, const kernels::Cast& ho
   return as_launch(kernels_.cast, how, elements, from, to);
 }
 
-// What is read for its norm alone, and copied there and back, stays as it is.
+// Gradients that are read for their norm alone, or copied there and back, stay as they are.
 Launch KernelLaunches::prepare_gradients(const BoundOp& op) {
   const BoundProgram& program = parts_.program;
   if (!program.model->execution.scales_gradients) return [](StreamHandle) {};

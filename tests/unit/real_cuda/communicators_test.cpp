@@ -91,7 +91,7 @@ std::size_t stuck(const World& world) {
   return left;
 }
 
-// What a rank sends through a communicator in a step, in order.
+// Traffic of a rank through a communicator in a step, in order.
 using Traffic = std::vector<std::string>;
 
 std::string text_of(const sim::Collective& collective) {
