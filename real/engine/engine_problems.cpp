@@ -69,18 +69,16 @@ void check_mask(const sim::Plan& plan, const sim::Model& model,
 }
 
 // Refuses layers of other forms than those of Llama and GPT: kernels and checks know no others.
-void check_layers(const sim::Plan& plan, const sim::Model& model,
-                  std::vector<std::string>& problems) {
+void check_layers(const sim::Model& model, std::vector<std::string>& problems) {
   if (!model.shape) return;
   const auto refuse = [&](bool has, const std::string& what) {
     if (has) problems.push_back(refusal(Feature::layer_forms, model.name, what));
   };
   const sim::TransformerShape& shape = *model.shape;
-  refuse(sim::is_shorter(shape.window, plan.layout.sequence_length),
-         fmt::format("attention within a window of {} tokens", shape.window));
-  if (shape.positions == sim::Positions::rotary && shape.head_dim % 2 != 0)
-    problems.push_back(refusal(Feature::odd_heads, model.name, shape.head_dim));
-  refuse(shape.rotary_share < 1, "rotary positions of a part of a head");
+  const std::int64_t turned = rotary_dim(model);
+  if (shape.positions == sim::Positions::rotary && shape.rotary_share > 0 &&
+      (turned == 0 || turned % 2 != 0))
+    problems.push_back(refusal(Feature::odd_heads, model.name, turned));
   refuse(shape.qk_norm_whole, "a norm over all queries of a token");
   refuse(sim::norms_branch(shape.norm_placement), "norms behind attention and MLP");
 }
@@ -95,6 +93,10 @@ void check_context(const sim::Layout& layout, const sim::Model& model,
     problems.push_back(refusal(Feature::context_apart));
   if (layout.context_exchange == sim::ContextExchange::all_to_all_ring)
     problems.push_back(refusal(Feature::context_rings));
+  const std::int64_t window = model.shape ? model.shape->window : 0;
+  if (sim::is_shorter(window, layout.attended_length()) &&
+      layout.context_exchange == sim::ContextExchange::all_gather)
+    problems.push_back(refusal(Feature::window_slices, window));
 }
 
 // The plan keeps the heads of a rank beside its log-sum-exps, where nothing else reads them.
@@ -215,7 +217,7 @@ std::vector<std::string> engine_problems(const sim::Plan& plan, const sim::Model
   for (const sim::Block& layer : model.layers)
     check_block(model, layer, problems);
   check_block(model, model.output, problems);
-  check_layers(plan, model, problems);
+  check_layers(model, problems);
   if (!computes_loss(model) && problems.empty())
     problems.push_back(refusal(Feature::no_loss, model.name));
   check_mask(plan, model, problems);

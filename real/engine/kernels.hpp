@@ -123,8 +123,10 @@ struct HeadsShape {
   std::int64_t sequence = 0;  // tokens of one sequence that are here; divides `tokens`
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   ContextShare context{};
-  std::int64_t value_dim = 0;  // of values and outputs; 0: head_dim
+  std::int64_t value_dim = 0;   // of values and outputs; 0: head_dim
+  std::int64_t rotary_dim = 0;  // of a head's first elements, which rotary() turns; 0: head_dim
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+  std::int64_t turned() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
   std::int64_t row() const { return (heads + kv_heads) * head_dim + kv_heads * values(); }
 };
 
@@ -150,11 +152,12 @@ void head_norm_backward(const HeadsShape& shape, const HeadNorm& norm,
                         const HeadNormBackward& operands, Workspace workspace, StreamHandle stream);
 std::int64_t head_norm_backward_workspace(const HeadsShape& shape);
 
-// Rotary embedding (Su et al. 2021) of queries and keys, rotating halves: element i with element
-// i + head_dim / 2 by position * base^(-2 i / head_dim). Output may be the input; else values are
-// copied. The table, fp32 cosine and sine per (position, i), is filled once.
-std::int64_t rotary_table_bytes(std::int64_t sequence, std::int64_t head_dim);
-void fill_rotary_table(std::int64_t sequence, std::int64_t head_dim, double base, float* table,
+// Rotary embedding (Su et al. 2021) of the first d = turned() elements of queries and keys,
+// rotating halves: element i with element i + d / 2 by position * base^(-2 i / d). Output may be
+// the input; else all other elements are copied. The table, fp32 cosine and sine per (position, i),
+// is filled once.
+std::int64_t rotary_table_bytes(std::int64_t sequence, std::int64_t turned);
+void fill_rotary_table(std::int64_t sequence, std::int64_t turned, double base, float* table,
                        StreamHandle stream);
 void rotary(const HeadsShape& shape, bool backward, const float* table, const void* input,
             void* output, StreamHandle stream);
@@ -186,6 +189,7 @@ struct AttentionShape {
   // a framework without a fused kernel keeps them. On the host only.
   bool fused = true;
   ScoreRules rules{};
+  std::int64_t window = 0;  // keys that a query of a causal mask sees, its own included; 0: all
 };
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream);

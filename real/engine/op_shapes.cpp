@@ -60,14 +60,16 @@ kernels::HeadsShape OpShapes::heads(std::int64_t bytes) const {
       .heads = model_.attention.heads / tensor_,
       .kv_heads = shares_key_heads() ? 1 : model_.attention.kv_heads / tensor_,
       .head_dim = model_.attention.head_dim,
-      .context = context_share(program_)};
+      .context = context_share(program_),
+      .value_dim = 0,
+      .rotary_dim = rotary_dim(model_)};
   shape.tokens = shares_key_heads() ? tokens_ : rows_of(bytes, shape.row(), shape.dtype);
   return shape;
 }
 
 std::int64_t OpShapes::turned(const BoundOp& op) const {
   if (op.model_op == nullptr) return 0;
-  if (op.model_op->function == Function::rotary) return model_.attention.head_dim;
+  if (op.model_op->function == Function::rotary) return rotary_dim(model_);
   return op.model_op->function == Function::latent_rotary ? model_.shape->latent.rotary_dim : 0;
 }
 
@@ -98,7 +100,9 @@ kernels::AttentionShape OpShapes::attention(const BoundOp& op) const {
                     .head_dim = op.kernel->k,
                     .value_dim = op.kernel->values},
           .causal = op.kernel->causal,
-          .fused = sim::is_flash(op.kernel->attention)};
+          .fused = sim::is_flash(op.kernel->attention),
+          .rules = {},
+          .window = sim::is_shorter(op.model_op->window, op.kernel->m) ? op.model_op->window : 0};
 }
 
 kernels::LatentHeads OpShapes::latent_heads() const {

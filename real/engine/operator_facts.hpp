@@ -102,6 +102,12 @@ inline float gradient_scale(const BoundProgram& program, const sim::ModelOp& op)
   return static_cast<float>(layout.expert_replicas()) / static_cast<float>(layout.replicas());
 }
 
+// rotary_dim() is how many elements of a head rotary positions turn, as a whole number.
+inline std::int64_t rotary_dim(const sim::Model& model) {
+  return static_cast<std::int64_t>(static_cast<double>(model.attention.head_dim) *
+                                   model.attention.rotary_share);
+}
+
 // Whether the model gives each sequence one class, that of a label, instead of each token the next
 // one. Its sequences are of unequal length, padded with id 0.
 inline bool reads_labels(const sim::Model& model) {

@@ -58,9 +58,11 @@ struct Problem {
     const std::int64_t kv = head / (h.heads / h.kv_heads), key_head = h.heads + kv;
     const std::int64_t keys = shape.causal ? query + 1 : this->keys(first);
     const double scale = 1 / std::sqrt(static_cast<double>(d()));
+    const std::int64_t begin =
+        shape.window > 0 ? std::max<std::int64_t>(0, keys - shape.window) : 0;
     Numbers p(static_cast<std::size_t>(keys)), dp(p.size()), kept(p.size());
     double maximum = -1e300, sum = 0, delta = 0;
-    for (std::int64_t k = 0; k < keys; ++k) {
+    for (std::int64_t k = begin; k < keys; ++k) {
       double& score = p[static_cast<std::size_t>(k)];
       for (std::int64_t i = 0; i < d(); ++i)
         score += scale * qkv[at(first + query, head, i)] * qkv[at(first + k, key_head, i)];
@@ -71,8 +73,8 @@ struct Problem {
       dp[static_cast<std::size_t>(k)] *= kept[static_cast<std::size_t>(k)];
       maximum = std::max(maximum, score);
     }
-    for (double& score : p)
-      sum += score = std::exp(score - maximum);
+    for (auto k = static_cast<std::size_t>(begin); k < p.size(); ++k)
+      sum += p[k] = std::exp(p[k] - maximum);
     to.log_sum_exp[static_cast<std::size_t>(head * h.tokens + first + query)] =
         maximum + std::log(sum);
     for (std::size_t k = 0; k < p.size(); ++k)
@@ -205,6 +207,18 @@ TEST_CASE("attention of values of another size than queries, and of wide heads",
   check_attention({{dtype, 70, 70, 2, 1, 16, {}, 48}, causal}, 15);
   check_attention({{dtype, 35, 35, 1, 1, 256}, causal}, 17);
   run_in_descending_order(false);
+}
+
+TEST_CASE("attention sees the keys of its window", "[gpu]") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  const auto check = [&](const real::kernels::HeadsShape& heads, std::int64_t window) {
+    check_attention({.heads = heads, .window = window}, 18);
+  };
+  check({dtype, 2 * 75, 75, 2, 1, 64}, 1);
+  check({dtype, 300, 300, 1, 1, 32}, 70);  // whole tiles before the window, and behind a key's
+  check({dtype, 300, 300, 1, 1, 128}, 33);
+  check({dtype, 139, 139, 2, 1, 96}, 200);
+  check({dtype, 70, 70, 2, 1, 16, {}, 48}, 20);
 }
 
 TEST_CASE("attention sees no padding, and drops the probabilities that the host drops", "[gpu]") {

@@ -8,23 +8,25 @@ using sim::Function;
 
 TEST_CASE("rotary embedding turns pairs by their position, and back", "[gpu]") {
   const DType dtype = GENERATE(DType::fp32, DType::bf16);
-  const std::int64_t head_dim = GENERATE(16, 6);  // whole vectors, and none
-  const HeadsShape shape{dtype, 10, 5, 2, 1, head_dim};
+  const std::int64_t turned = GENERATE(16, 6);  // whole vectors, and none
+  const std::int64_t head_dim = turned + GENERATE(0, 16, 4);
+  const HeadsShape shape{dtype, 10, 5, 2, 1, head_dim, {}, 0, turned};
   const Numbers x = random_numbers(1, static_cast<std::size_t>(10 * shape.row()), dtype);
   Numbers expected = x;
   for (std::size_t t = 0; t < 10; ++t)
     for (std::size_t head = 0; head < 3; ++head)
-      for (std::size_t i = 0; i < static_cast<std::size_t>(head_dim / 2); ++i) {
-        const auto d = static_cast<std::size_t>(head_dim);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(turned / 2); ++i) {
+        const auto half = static_cast<std::size_t>(turned / 2);
         const double angle =
             static_cast<double>(t % 5) *
-            std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-        const std::size_t at = t * static_cast<std::size_t>(shape.row()) + head * d + i;
-        expected[at] = x[at] * std::cos(angle) - x[at + d / 2] * std::sin(angle);
-        expected[at + d / 2] = x[at + d / 2] * std::cos(angle) + x[at] * std::sin(angle);
+            std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(turned));
+        const std::size_t at = t * static_cast<std::size_t>(shape.row()) +
+                               head * static_cast<std::size_t>(head_dim) + i;
+        expected[at] = x[at] * std::cos(angle) - x[at + half] * std::sin(angle);
+        expected[at + half] = x[at + half] * std::cos(angle) + x[at] * std::sin(angle);
       }
-  const Array table{DType::fp32, static_cast<std::size_t>(5 * head_dim)};
-  real::kernels::fill_rotary_table(5, head_dim, 10000, table.floats(), nullptr);
+  const Array table{DType::fp32, static_cast<std::size_t>(5 * turned)};
+  real::kernels::fill_rotary_table(5, turned, 10000, table.floats(), nullptr);
   const Array input{dtype, x}, output{dtype, x.size()};
   real::kernels::rotary(shape, false, table.floats(), input.data(), output.data(), nullptr);
   CHECK(worst_error(output.numbers(), expected) < tolerance(dtype));

@@ -275,6 +275,9 @@ sim::Model equivalence_model(const ModelTraits& traits) {
   text += fmt::format("  norm: {}\n  positions: {}\n  activation: {}\n  biases: {}\n",
                       traits.llama ? "rms" : "layer", traits.llama ? "rotary" : "learned",
                       activation, traits.llama || traits.experts > 0 ? "none" : "all");
+  if (traits.window > 0)
+    text += fmt::format("  window: {}\n  full_attention: [1]\n", traits.window);
+  if (traits.rotary_share < 1) text += fmt::format("  rotary_share: {}\n", traits.rotary_share);
   if (traits.experts > 0)
     text += fmt::format(
         "  experts:\n    count: {}\n    per_token: {}\n    feed_forward: 20\n"

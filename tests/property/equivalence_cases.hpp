@@ -28,6 +28,8 @@ struct ModelTraits {
   bool stops_recomputation = false;
   bool encoder = false;  // a classifier of sentences: bidirectional, norms behind the branches
   double dropout = 0;    // everywhere
+  int window = 0;        // of attention, in all layers but the second; 0: none
+  double rotary_share = 1;
 };
 
 struct EquivalenceCase {

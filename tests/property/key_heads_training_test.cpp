@@ -47,6 +47,9 @@ TEST_CASE("tensor ranks that share key/value heads train the model that one rank
   });
   check_shared("tp 4, unfused attention, dropout", {.grouped = true, .layers = 2, .dropout = 0.2},
                [](sim::Layout& l) { l.attention = sim::AttentionKernel::unfused; });
+  check_shared("tp 4, unfused attention, window",
+               {.llama = true, .grouped = true, .layers = 2, .window = 5},
+               [](sim::Layout& l) { l.attention = sim::AttentionKernel::unfused; });
   check_shared("tp 4, MLP again", gpt, [](sim::Layout& l) {
     l.recompute = sim::Recompute::selective;
     l.recompute_modules = {sim::RecomputeModule::mlp};

@@ -49,6 +49,24 @@ TEST_CASE("packed sequences train the model that they train alone", "[packed]") 
   });
 }
 
+TEST_CASE("windows and positions of a part of a head count in a packed sequence", "[packed]") {
+  // The second layer sees all keys; four elements of the six of a head are turned.
+  const ModelTraits windows{
+      .llama = true, .grouped = true, .layers = 2, .window = 3, .rotary_share = 0.7};
+  check_packed("one rank", windows, [](sim::Layout&) {});
+  check_packed("tp 2 sp, full recomputation", windows, [](sim::Layout& l) {
+    l.tensor_parallel = 2;
+    l.sequence_parallel = true;
+    l.recompute = sim::Recompute::full;
+  });
+  check_packed("cp 2, all-to-all", windows, [](sim::Layout& l) {
+    l.sequence_length = 24;
+    l.packed_length = 12;
+    l.context_parallel = 2;
+    l.context_exchange = sim::ContextExchange::all_to_all;
+  });
+}
+
 TEST_CASE("packed sequences that ranks share train the model that they train alone", "[packed]") {
   const ModelTraits llama{.llama = true, .layers = 2};
   check_packed("cp 3, ring", llama, [](sim::Layout& l) { l.context_parallel = 3; });

@@ -123,12 +123,12 @@ __global__ void __launch_bounds__(attention_threads)
         tiles.value(i), s.value(o.keys, c.keys(s), c.key_token(s, at.chunk), s.kv_head(head)),
         at.first, tokens, s.head_dim);
   };
-  const int steps = met.to;  // from 0
+  const int begin = met.from, steps = met.to;
   start_tile<width, query_rows>(tiles.query(), s.query(o.qkv, first_token, head), own.begin, tokens,
                                 s.head_dim);
-  if (steps > 0) start_keys(0);
+  if (begin < steps) start_keys(begin);
   commit_copies();
-  if (steps > 0) start_values(0);
+  if (begin < steps) start_values(begin);
   commit_copies();
   const int row = warp_id() * 16 * m_tiles;
   float output[m_tiles][width / 8][4] = {};
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(attention_threads)
     state.maximum[r] = -infinity;
     state.sum[r] = 0;
   }
-  for (int i = 0; i < steps; ++i) {
+  for (int i = begin; i < steps; ++i) {
     float scores[m_tiles][key_rows / 8][4];
     const TileAt at = met.at(i, key_rows, tokens);
     const int next = at.first + key_rows;
@@ -147,8 +147,9 @@ __global__ void __launch_bounds__(attention_threads)
     if (i + 1 < steps) start_keys(i + 1);
     commit_copies();
     multiply_transposed<width>(tiles.query(), row, tiles.key(i), scores);
-    if (next > tokens || (at.own && next > own.begin + row + 1))
-      mask_scores<false>(tokens, at.own, own.begin + row, at.first, scores);
+    if (next > tokens || (at.own && next > own.begin + row + 1) ||
+        c.is_before(own.begin + row + 16 * m_tiles - 1, at.first))
+      mask_scores<false>(c, tokens, at.own, own.begin + row, at.first, scores);
     online_softmax<width>(s.scale * log2_e, scores, state, output);
     wait_for_copies<1>();  // values i
     __syncthreads();
@@ -228,7 +229,9 @@ PlainSizes attention_sizes(const char* name, const AttentionShape& shape) {
 
 void attention_forward(const AttentionShape& shape, const void* qkv, void* output,
                        float* log_sum_exp, StreamHandle stream) {
-  forward("attention_forward", shape, Whole{}, qkv, qkv, output, log_sum_exp, stream);
+  with_chunks("attention_forward", shape, [&](const auto& chunks) {
+    forward("attention_forward", shape, chunks, qkv, qkv, output, log_sum_exp, stream);
+  });
 }
 
 Slices slices_of(const char* name, const SliceShape& shape, bool from_slices, bool to_slices) {

@@ -155,12 +155,13 @@ __device__ __forceinline__ void multiply_transposed(const Tile<width>& a, int fi
   }
 }
 
-// Scores outside the mask become -infinity: of keys that do not exist and, with `causal`, of those
-// behind the query. Rows are queries and columns keys, or the other way round. Row and column of
-// element j of (m, n): a lane holds two neighbouring columns of row l / 4, and of the row eight
-// below.
-template <bool rows_are_keys, int m_tiles, int n_tiles>
-__device__ __forceinline__ void mask_scores(int keys, bool causal, int first_row, int first_column,
+// Scores outside the mask become -infinity: of keys that do not exist, of those before the window
+// of the query (Windows) and, with `causal`, of those behind it. Rows are queries and columns keys,
+// or the other way round. Row and column of element j of (m, n): a lane holds two neighbouring
+// columns of row l / 4, and of the row eight below.
+template <bool rows_are_keys, class Chunks, int m_tiles, int n_tiles>
+__device__ __forceinline__ void mask_scores(const Chunks& c, int keys, bool causal, int first_row,
+                                            int first_column,
                                             float (&scores)[m_tiles][n_tiles][4]) {
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
@@ -172,7 +173,8 @@ __device__ __forceinline__ void mask_scores(int keys, bool causal, int first_row
         const int column = first_column + n * 8 + lane_id() % 4 * 2 + j % 2;
         const int query = rows_are_keys ? column : row;
         const int key = rows_are_keys ? row : column;
-        if (key >= keys || (causal && key > query)) scores[m][n][j] = -infinity;
+        if (key >= keys || (causal && key > query) || c.is_before(query, key))
+          scores[m][n][j] = -infinity;
       }
 }
 

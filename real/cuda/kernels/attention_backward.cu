@@ -172,12 +172,18 @@ struct Walk {
   // Whether any, and whether all, of the scores of a warp's rows count in a step.
   __device__ bool sees(int row, const TileAt& at) const {
     if (own.begin + row >= c.tokens(s)) return false;
+    const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
+    if (own_keys ? c.is_before(at.first, end - 1) : c.is_before(begin, at.first + C::walk - 1))
+      return false;
     if (!at.own) return true;
     return own_keys ? at.first + C::walk > own.begin + row
                     : at.first < own.begin + row + 16 * C::m_tiles;
   }
   __device__ bool sees_all(int row, const TileAt& at) const {
     if (!own_keys && at.first + C::walk > c.tokens(s)) return false;
+    const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
+    if (own_keys ? c.is_before(at.first + C::walk - 1, begin) : c.is_before(end - 1, at.first))
+      return false;
     if (!at.own) return true;
     return own_keys ? at.first >= own.begin + row + 16 * C::m_tiles - 1
                     : at.first + C::walk <= own.begin + row + 1;
@@ -275,7 +281,7 @@ __global__ void __launch_bounds__(attention_threads)
     multiply_transposed<width, C::at_once>(tiles.own(0), row, tiles.other(0, i), scores);
     multiply_transposed<width, C::at_once>(tiles.own(1), row, tiles.other(1, i), dp);
     if (!walk.sees_all(row, at))
-      mask_scores<own_keys>(c.tokens(s), at.own, walk.own.begin + row, at.first, scores);
+      mask_scores<own_keys>(c, c.tokens(s), at.own, walk.own.begin + row, at.first, scores);
     differentiate<own_keys, Tiles::queries>(s.scale, tiles.statistics(i), row, scores, dp);
     if constexpr (own_keys) multiply_add<width>(scores, tiles.other(1, i), second_sum);
     multiply_add<width>(dp, tiles.other(0, i), first_sum);
@@ -365,8 +371,10 @@ std::int64_t attention_backward_workspace(const AttentionShape& shape) {
 
 void attention_backward(const AttentionShape& shape, const AttentionBackward& operands,
                         Workspace workspace, StreamHandle stream) {
-  backward("attention_backward", shape, Whole{}, {operands, operands.qkv, operands.qkv_gradient},
-           workspace, stream);
+  with_chunks("attention_backward", shape, [&](const auto& chunks) {
+    backward("attention_backward", shape, chunks, {operands, operands.qkv, operands.qkv_gradient},
+             workspace, stream);
+  });
 }
 
 void attend_backward(const SliceShape& shape, const SliceBackward& operands, Workspace workspace,

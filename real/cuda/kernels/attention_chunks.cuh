@@ -6,6 +6,8 @@
 // tiles, and masks scores in one chunk only.
 #pragma once
 
+#include <algorithm>
+
 #include "real/cuda/kernels/attention.cuh"
 #include "real/engine/kernels/context.hpp"
 
@@ -20,6 +22,9 @@ struct Met {
 // Whole: a sequence is one chunk.
 struct Whole {
   static constexpr bool is_one = true;
+  static constexpr bool has_window = false;
+  // Whether a key lies before the window of a query.
+  __device__ bool is_before(int, int) const { return false; }
   __host__ __device__ int tokens(const AttentionSizes& s) const { return s.sequence; }
   __host__ __device__ int query_chunks() const { return 1; }
   __host__ __device__ int key_chunks() const { return 1; }
@@ -39,15 +44,24 @@ struct Whole {
   __device__ KeyRows gradients(const AttentionSizes& s) const { return s.in_qkv(); }
 };
 
+// Windows: a sequence is one chunk, under a causal mask, and a query sees `window` keys.
+struct Windows : Whole {
+  static constexpr bool has_window = true;
+  int window;
+  __device__ bool is_before(int query, int key) const { return query - key >= window; }
+};
+
 // Slices (SliceShape): of each sequence this rank has the queries of chunks `rank` and
 // 2 ranks - 1 - rank of 2 ranks; keys are those of one rank, or of all ranks, slice by slice.
 struct Slices {
   static constexpr bool is_one = false;
+  static constexpr bool has_window = false;
   int chunk;               // tokens
   int ranks, rank, first;  // first: of the one slice
   bool all;
   KeyRows from, to;  // of keys and values, and of their gradients
 
+  __device__ bool is_before(int, int) const { return false; }
   __host__ __device__ int tokens(const AttentionSizes&) const { return chunk; }
   __host__ __device__ int query_chunks() const { return 2; }
   __host__ __device__ int key_chunks() const { return all ? 2 * ranks : 2; }
@@ -124,7 +138,23 @@ __device__ __forceinline__ TileRange<Chunks> tiles_met(const AttentionSizes& s, 
   const int seen = (tile.begin + rows + walk - 1) / walk;
   if (own_keys) range.from += tile.begin / walk;
   if (!own_keys && seen < in_chunk) range.to += seen - in_chunk;
+  if constexpr (Chunks::has_window) {
+    // The first key that the first own query sees; the query behind the last that sees an own key.
+    const int first = tile.begin + 1 - c.window, end = tile.begin + rows - 1 + c.window;
+    if (!own_keys && first > 0) range.from = first / walk;
+    if (own_keys && end / walk < range.to) range.to = (end + walk - 1) / walk;
+  }
   return range;
+}
+
+// visit(Whole{}) or visit(Windows{})
+template <class Visit>
+void with_chunks(const char* name, const AttentionShape& shape, Visit visit) {
+  if (shape.window == 0) return visit(Whole{});
+  if (!shape.causal) refuse(name, "knows no window without a causal mask");
+  Windows windows;
+  windows.window = static_cast<int>(std::min(shape.window, shape.heads.sequence));
+  visit(windows);
 }
 
 // The same queries, as of an attention without slices.

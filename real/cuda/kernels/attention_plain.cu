@@ -160,7 +160,7 @@ __global__ void plain_attention_kernel(PlainSizes s, Chunks c, ScoreRules rules,
     load_tile(shared, 1, s.value(o.keys, in, from, s.kv_head(head)), at.first, tokens);
     __syncthreads();
     const int key = at.first + lane_id();
-    const bool masked = key >= seen.keys() || (at.own && key > query);
+    const bool masked = key >= seen.keys() || (at.own && key > query) || c.is_before(query, key);
     const float score = masked ? -infinity : product(shared, 0) * s.scale;
     const float before = maximum;
     maximum = combine_warp(fmaxf(before, score), Maximum{});
@@ -218,7 +218,8 @@ __global__ void plain_attention_backward_kernel(PlainSizes s, Chunks c, ScoreRul
       const int key = own_keys ? row : at.first + lane_id();
       const int query = own_keys ? at.first + lane_id() : row;
       float p = 0, ds = 0;
-      if (key < seen.keys() && query < tokens && (!at.own || key <= query)) {
+      if (key < seen.keys() && query < tokens && (!at.own || key <= query) &&
+          !c.is_before(query, key)) {
         const std::int64_t place =
             static_cast<std::int64_t>(head) * s.tokens + (own_keys ? token : own_token) + query;
         const int query_place = c.query_place(own_keys ? at.chunk : own.chunk) * tokens + query;
@@ -298,8 +299,10 @@ void plain_attention_backward(const PlainSizes& sizes, const Chunks& chunks,
   template void plain_attention_backward(const PlainSizes&, const Chunks&, const ScoreRules&, \
                                          const PlainBackward<T>&, StreamHandle);
 STEPCAST_PLAIN_ATTENTION(float, Whole)
+STEPCAST_PLAIN_ATTENTION(float, Windows)
 STEPCAST_PLAIN_ATTENTION(float, Slices)
 STEPCAST_PLAIN_ATTENTION(Bf16, Whole)
+STEPCAST_PLAIN_ATTENTION(Bf16, Windows)
 STEPCAST_PLAIN_ATTENTION(Bf16, Slices)
 #undef STEPCAST_PLAIN_ATTENTION
 

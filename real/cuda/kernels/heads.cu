@@ -1,5 +1,7 @@
 // Kernels that work on the heads of rows [queries | keys | values]: norms of single heads, rotary
 // embedding.
+#include <numeric>
+
 #include "real/cuda/kernels/context.cuh"
 #include "real/cuda/kernels/norm.cuh"
 
@@ -26,17 +28,21 @@ __global__ void copy_columns_kernel(std::int64_t rows, std::int64_t width, std::
   }
 }
 
-// The values pass through where output and input are two buffers.
+// The last `width` elements of rows pass through where output and input are two buffers.
 template <class T>
-void copy_values(const HeadsShape& shape, const T* from, T* to, StreamHandle stream) {
-  const std::int64_t width = shape.kv_heads * shape.head_dim;
+void copy_columns(const HeadsShape& shape, std::int64_t width, const T* from, T* to,
+                  StreamHandle stream) {
   if (from == to || shape.tokens == 0) return;
-  launch({.name = "copy of values",
+  launch({.name = "copy of columns",
           .blocks = {stride_blocks(shape.tokens * width, block_threads)},
           .threads = block_threads,
           .stream = stream},
          copy_columns_kernel<T>, shape.tokens, width, shape.row(), from + shape.row() - width,
          to + shape.row() - width);
+}
+template <class T>
+void copy_values(const HeadsShape& shape, const T* from, T* to, StreamHandle stream) {
+  copy_columns(shape, shape.kv_heads * shape.head_dim, from, to, stream);
 }
 
 struct HeadRows {
@@ -173,9 +179,9 @@ HeadRows head_rows(const char* name, const HeadsShape& shape, float epsilon) {
 
 // A thread turns `count` pairs of one head.
 template <int count, class T>
-__global__ void rotary_kernel(HeadRows rows, std::int64_t sequence, ContextShare share,
-                              float direction, const float* table, const T* input, T* output) {
-  const std::int64_t half = rows.head_dim / 2;
+__global__ void rotary_kernel(HeadRows rows, std::int64_t half, std::int64_t sequence,
+                              ContextShare share, float direction, const float* table,
+                              const T* input, T* output) {
   const std::int64_t per_head = half / count;
   const std::int64_t heads = rows.heads + rows.kv_heads;
   for (std::int64_t item = global_thread(); item < rows.tokens * heads * per_head;
@@ -266,39 +272,42 @@ void head_norm_backward(const HeadsShape& shape, const HeadNorm& norm,
   });
 }
 
-std::int64_t rotary_table_bytes(std::int64_t sequence, std::int64_t head_dim) {
-  return sequence * head_dim * static_cast<std::int64_t>(sizeof(float));
+std::int64_t rotary_table_bytes(std::int64_t sequence, std::int64_t turned) {
+  return sequence * turned * static_cast<std::int64_t>(sizeof(float));
 }
 
-void fill_rotary_table(std::int64_t sequence, std::int64_t head_dim, double base, float* table,
+void fill_rotary_table(std::int64_t sequence, std::int64_t turned, double base, float* table,
                        StreamHandle stream) {
-  const std::int64_t items = sequence * (head_dim / 2);
+  const std::int64_t items = sequence * (turned / 2);
   if (items == 0) return;
   launch({.name = "rotary_table",
           .blocks = {stride_blocks(items, block_threads)},
           .threads = block_threads,
           .stream = stream},
-         rotary_table_kernel, sequence, head_dim / 2, base, table);
+         rotary_table_kernel, sequence, turned / 2, base, table);
 }
 
 void rotary(const HeadsShape& shape, bool backward, const float* table, const void* input,
             void* output, StreamHandle stream) {
-  if (shape.head_dim % 2 != 0) refuse("rotary", "the head dimension is odd");
-  const std::int64_t items = shape.tokens * (shape.heads + shape.kv_heads) * shape.head_dim / 2;
+  const std::int64_t half = shape.turned() / 2;
+  if (shape.turned() % 2 != 0) refuse("rotary", "the turned part of a head is odd");
+  const std::int64_t items = shape.tokens * (shape.heads + shape.kv_heads) * half;
   if (items == 0) return;
   const HeadRows rows{shape.tokens, shape.heads, shape.kv_heads, shape.head_dim, 0};
+  const bool is_part = shape.turned() < shape.head_dim;
   with_type("rotary", shape.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    with_vector<T>(aligned({input, output}), shape.head_dim / 2, [&](auto count) {
+    const std::int64_t copied = is_part ? shape.row() : shape.kv_heads * shape.head_dim;
+    copy_columns(shape, copied, as<T>(input), as<T>(output), stream);
+    with_vector<T>(aligned({input, output}), std::gcd(half, shape.head_dim), [&](auto count) {
       constexpr int n = decltype(count)::value;
       launch({.name = "rotary",
               .blocks = {stride_blocks(items / n, block_threads)},
               .threads = block_threads,
               .stream = stream},
-             rotary_kernel<n, T>, rows, shape.sequence, shape.context, backward ? -1.0f : 1.0f,
-             table, as<T>(input), as<T>(output));
+             rotary_kernel<n, T>, rows, half, shape.sequence, shape.context,
+             backward ? -1.0f : 1.0f, table, as<T>(input), as<T>(output));
     });
-    copy_values(shape, as<T>(input), as<T>(output), stream);
   });
 }
 

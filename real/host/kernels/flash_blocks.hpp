@@ -25,6 +25,7 @@ using Panel = Eigen::Map<Matrix, 0, Rows>;
 struct Scores {
   float scale = 1;
   bool causal = true;
+  std::int64_t window = 0;  // keys that a query sees, its own included; 0: all before it
   std::int64_t sequence = 0;
   kernels::Dropout dropout{};
 };
@@ -32,14 +33,27 @@ struct Scores {
 // Masking is done twice: before the maximum is taken, and after the exponentials, since Eigen's
 // vectorised exp() gives a denormal number instead of 0 for -infinity.
 //
-// Scores of queries first_query.. against keys first_key..: those behind their query are masked.
+// Scores of queries first_query.. against keys first_key..: those behind their query are masked,
+// and those before its window.
 template <class Block>
-void mask(Block&& scores, std::int64_t first_query, std::int64_t first_key, float with) {
+void mask(Block&& scores, const Scores& how, std::int64_t first_query, std::int64_t first_key,
+          float with) {
   for (std::int64_t i = 0; i < scores.rows(); ++i) {
-    const std::int64_t seen =
-        std::clamp<std::int64_t>(first_query + i + 1 - first_key, 0, scores.cols());
+    const std::int64_t end = first_query + i + 1 - first_key;
+    const std::int64_t seen = std::clamp<std::int64_t>(end, 0, scores.cols());
     scores.row(i).tail(scores.cols() - seen).setConstant(with);
+    if (how.window == 0) continue;
+    const std::int64_t before = std::clamp<std::int64_t>(end - how.window, 0, scores.cols());
+    scores.row(i).head(before).setConstant(with);
   }
+}
+
+// Whether the mask hides any score of so many queries and keys.
+inline bool is_masked(const Scores& how, std::int64_t first_query, std::int64_t queries,
+                      std::int64_t first_key, std::int64_t keys) {
+  if (!how.causal) return false;
+  const bool before = how.window > 0 && first_query + queries - first_key > how.window;
+  return before || first_key + keys > first_query;
 }
 
 // Multiplies what the probabilities of queries first_query.. and keys first_key.. weigh, by 0 or by
@@ -74,11 +88,11 @@ class Forward {
 
   void add(const ConstPanel& keys, const ConstPanel& values, std::int64_t key) {
     scores_.noalias() = query_ * keys.transpose();
-    const bool masked = how_.causal && key + keys.rows() > first_;
-    if (masked) mask(scores_, first_, key, minus_infinity);
+    const bool masked = is_masked(how_, first_, query_.rows(), key, keys.rows());
+    if (masked) mask(scores_, how_, first_, key, minus_infinity);
     larger_ = maximum_.max(scores_.rowwise().maxCoeff().array());
     scores_ = (scores_.array().colwise() - larger_).exp();
-    if (masked) mask(scores_, first_, key, 0.0F);
+    if (masked) mask(scores_, how_, first_, key, 0.0F);
     correction_ = (maximum_ - larger_).exp();
     sum_ = sum_ * correction_ + scores_.rowwise().sum().array();
     result_ = result_.array().colwise() * correction_;
@@ -120,7 +134,8 @@ class Backward {
             Gradients to) {
     scores_.noalias() = of.query * keys.transpose();
     scores_ = ((scores_.array() * how_.scale).colwise() - of.log_sums).exp();
-    if (how_.causal && key + keys.rows() > of.first) mask(scores_, of.first, key, 0.0F);
+    if (is_masked(how_, of.first, of.query.rows(), key, keys.rows()))
+      mask(scores_, how_, of.first, key, 0.0F);
     slopes_.noalias() = of.gradient * values.transpose();
     rows_ = (of.gradient.array() * of.output.array()).rowwise().sum();
     if (how_.dropout.probability > 0) {

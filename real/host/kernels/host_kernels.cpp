@@ -47,6 +47,7 @@ AttentionSize of(const kernels::AttentionShape& shape) {
           .head_dim = heads.head_dim,
           .value_dim = heads.value_dim,
           .causal = shape.causal,
+          .window = shape.window,
           .rules = shape.rules};
 }
 
@@ -126,6 +127,7 @@ void rotary(const kernels::HeadsShape& shape, bool backward, const float*, const
                 .sequence = shape.sequence,
                 .heads = shape.heads + shape.kv_heads,
                 .head_dim = shape.head_dim,
+                .turned = shape.turned(),
                 .width = shape.row(),
                 .context = shape.context},
                Out{shape.dtype, output, elements}, backward);

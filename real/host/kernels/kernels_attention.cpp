@@ -66,13 +66,30 @@ void check(const AttentionSize& size, std::span<const float> qkv) {
   SIM_CHECK(size.kv_heads > 0 && size.heads % size.kv_heads == 0, size.heads, size.kv_heads);
   SIM_CHECK(static_cast<std::int64_t>(qkv.size()) == size.tokens() * size.qkv_width(), qkv.size(),
             size.tokens(), size.qkv_width());
+  SIM_CHECK(size.window == 0 || (size.causal && size.rules.tokens.ids == nullptr), size.window);
 }
 
 flash::Scores scores_of(const AttentionSize& size) {
   return {.scale = scale_of(size),
           .causal = size.causal,
+          .window = size.window,
           .sequence = size.sequence,
           .dropout = size.rules.dropout};
+}
+
+// Blocks of keys before `end` that some query from `first` on sees. With a window from the last to
+// the first: in the last one every query sees its own key. visit(key, keys)
+template <class Visit>
+void for_each_key_block(const AttentionSize& size, std::int64_t first, std::int64_t end,
+                        Visit visit) {
+  if (size.window == 0) {
+    for (std::int64_t key = 0; key < end; key += block_size)
+      visit(key, std::min(block_size, end - key));
+    return;
+  }
+  for (std::int64_t key = first; key >= 0 && key + block_size > first + 1 - size.window;
+       key -= block_size)
+    visit(key, std::min(block_size, end - key));
 }
 
 // The columns of keys that are padding.
@@ -101,10 +118,9 @@ void flash_forward(const AttentionSize& size, std::span<const float> qkv, std::s
       const std::int64_t count = std::min(block_size, size.sequence - first);
       const std::int64_t end = std::min(size.causal ? first + count : size.sequence, heads.keys);
       forward.begin(heads.query.of(qkv, first, count), first, heads.global, size.values());
-      for (std::int64_t key = 0; key < end; key += block_size) {
-        const std::int64_t keys = std::min(block_size, end - key);
+      for_each_key_block(size, first, end, [&](std::int64_t key, std::int64_t keys) {
         forward.add(heads.key.of(qkv, key, keys), heads.value.of(qkv, key, keys), key);
-      }
+      });
       if (!out.empty()) forward.output_to(heads.out.of(out, first, count));
       if (!log_sums.empty())
         array(row(log_sums, heads.index, size.sequence)).segment(first, count) = forward.log_sums();
@@ -124,7 +140,9 @@ void flash_backward(const AttentionSize& size, std::span<const float> qkv,
     const std::span<const float> sums = row(log_sums, heads.index, size.sequence);
     for (std::int64_t key = 0; key < heads.keys; key += block_size) {
       const std::int64_t keys = std::min(block_size, heads.keys - key);
-      for (std::int64_t first = size.causal ? key : 0; first < size.sequence; first += block_size) {
+      const std::int64_t end =
+          size.window > 0 ? std::min(size.sequence, key + keys - 1 + size.window) : size.sequence;
+      for (std::int64_t first = size.causal ? key : 0; first < end; first += block_size) {
         const std::int64_t count = std::min(block_size, size.sequence - first);
         const flash::Backward::Queries queries{
             .query = heads.query.of(qkv, first, count),
@@ -152,11 +170,11 @@ void unfused_forward(const AttentionSize& size, std::span<const float> qkv, std:
   for_each_head(size, [&](const Heads& heads) {
     scores.noalias() = heads.query.of(qkv) * heads.key.of(qkv).transpose();
     scores *= how.scale;
-    if (size.causal) flash::mask(scores, 0, 0, flash::minus_infinity);
+    if (size.causal) flash::mask(scores, how, 0, 0, flash::minus_infinity);
     padding_of(heads, scores).setConstant(flash::minus_infinity);
     of_row = scores.rowwise().maxCoeff();
     scores = (scores.array().colwise() - of_row).exp();
-    if (size.causal) flash::mask(scores, 0, 0, 0.0F);
+    if (size.causal) flash::mask(scores, how, 0, 0, 0.0F);
     padding_of(heads, scores).setZero();
     of_row = scores.rowwise().sum();
     scores = scores.array().colwise() / of_row;

@@ -23,6 +23,7 @@ struct AttentionSize {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t value_dim = 0;  // 0: head_dim
   bool causal = true;
+  std::int64_t window = 0;  // keys that a query sees, its own included; 0: all before it
   kernels::ScoreRules rules{};
   // Tokens of a sequence without the padding at its end; at least the first.
   std::int64_t length(std::int64_t of_batch) const;

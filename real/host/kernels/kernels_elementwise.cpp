@@ -133,14 +133,15 @@ void activation_backward(Function function, std::int64_t width, std::span<const 
 }
 
 void rotary(const RotaryShape& shape, std::span<float> rows, bool inverse) {
-  const std::int64_t half = shape.head_dim / 2;
-  SIM_CHECK(shape.head_dim % 2 == 0 && shape.heads * shape.head_dim <= shape.width &&
+  const std::int64_t half = shape.turned / 2;
+  SIM_CHECK(shape.turned % 2 == 0 && shape.turned <= shape.head_dim &&
+                shape.heads * shape.head_dim <= shape.width &&
                 static_cast<std::int64_t>(rows.size()) == shape.tokens * shape.width,
-            shape.head_dim, shape.heads, shape.width, rows.size());
+            shape.turned, shape.head_dim, shape.heads, shape.width, rows.size());
   Values frequency(half);
   for (std::int64_t i = 0; i < half; ++i) {
     frequency[i] = static_cast<float>(std::pow(
-        kernels::rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(shape.head_dim)));
+        kernels::rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(shape.turned)));
   }
   Values cosine;
   Values sine;

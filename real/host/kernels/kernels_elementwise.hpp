@@ -17,13 +17,14 @@ void activation_forward(sim::Function function, std::int64_t width, std::span<co
 void activation_backward(sim::Function function, std::int64_t width, std::span<const float> x_or_y,
                          std::span<const float> dy, std::span<float> dx);
 
-// Rotary embedding (Su et al. 2021) in the layout of Llama's and GPT-NeoX's code: of a head with
-// dimension d, elements i and i + d/2 are rotated by position / 10,000^(2i/d).
+// Rotary embedding (Su et al. 2021) in the layout of Llama's and GPT-NeoX's code: of the first d
+// elements of a head, i and i + d/2 are rotated by position / 10,000^(2i/d).
 struct RotaryShape {
   std::int64_t tokens = 0, sequence = 0;  // sequence: tokens of it that are here
   std::int64_t heads = 0;                 // rotated ones, from the start of the row
   std::int64_t head_dim = 0;
-  std::int64_t width = 0;  // of a row
+  std::int64_t turned = 0;  // d
+  std::int64_t width = 0;   // of a row
   kernels::ContextShare context{};
 };
 // In place; `inverse` turns back, which is the backward pass.

@@ -212,6 +212,32 @@ std::vector<Case> latent() {
   };
 }
 
+// Layers of which all but one see a window, with positions of half a head.
+void see_windows(ToyRun& run) {
+  run.shape.window = 3;
+  run.shape.full_attention.layers = {1};
+  run.shape.positions = sim::Positions::rotary;
+  run.shape.max_sequence = 0;
+  run.shape.rotary_share = 0.5;
+}
+
+std::vector<Case> windows() {
+  return {
+      {"windows, tp 2 sp, attention again",
+       [](ToyRun& r) {
+         see_windows(r);
+         r.layout.tensor_parallel = 2, r.layout.sequence_parallel = true;
+         r.layout.recompute = sim::Recompute::selective;
+         r.layout.recompute_modules = {sim::RecomputeModule::core_attn};
+       }},
+      {"windows over an all-to-all of 2",
+       [](ToyRun& r) {
+         see_windows(r);
+         make_context(r, 2, sim::ContextExchange::all_to_all);
+       }},
+  };
+}
+
 double relative_error(const std::vector<float>& values, const std::vector<float>& reference) {
   REQUIRE(values.size() == reference.size());
   double largest = 1e-30;
@@ -312,6 +338,8 @@ std::vector<Case> cases() {
   for (Case& one : encoders())
     all.push_back(std::move(one));
   for (Case& one : latent())
+    all.push_back(std::move(one));
+  for (Case& one : windows())
     all.push_back(std::move(one));
   all.push_back({"dropout over a ring of 2", [](ToyRun& r) {
                    drop_everywhere(r);

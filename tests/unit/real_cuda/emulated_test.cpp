@@ -49,7 +49,8 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
       Named{"dropout, tp 2 sp dp 2, recomputed", true}, Named{"dropout over a ring of 2", true},
       Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", false},
       Named{"latent attention, dp 2 ZeRO-1, recomputed", true},
-      Named{"latent attention of compressed queries, LAMB, pp 2", false});
+      Named{"latent attention of compressed queries, LAMB, pp 2", false},
+      Named{"windows over an all-to-all of 2", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   run.graphs = named.llama;
@@ -69,7 +70,8 @@ TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within
       Named{"adapters of weights in NF4, pp 2", false}, Named{"dropout over a ring of 2", false},
       Named{"classifier of padded sentences, dropout, tp 2 ZeRO-1", true},
       Named{"latent attention, dp 2 ZeRO-1, recomputed", false},
-      Named{"latent attention of compressed queries, LAMB, pp 2", true});
+      Named{"latent attention of compressed queries, LAMB, pp 2", true},
+      Named{"windows, tp 2 sp, attention again", true});
   CAPTURE(named.name, named.llama);
   ToyRun run = run_of(named);
   const ToyResult reference = reference_of(run);

@@ -20,7 +20,8 @@ struct Reference {
     Doubles p(static_cast<std::size_t>(size.sequence));
     double largest = -1e300;
     const std::int64_t seen = std::min(size.causal ? query + 1 : size.sequence, size.length(batch));
-    for (std::int64_t key = 0; key < seen; ++key) {
+    const std::int64_t first = size.window > 0 ? std::max<std::int64_t>(0, seen - size.window) : 0;
+    for (std::int64_t key = first; key < seen; ++key) {
       double score = 0;
       for (std::int64_t i = 0; i < size.head_dim; ++i) {
         score += element(qkv, batch * size.sequence + query, head, i) *
@@ -30,7 +31,7 @@ struct Reference {
       largest = std::max(largest, p[static_cast<std::size_t>(key)]);
     }
     double total = 0;
-    for (std::size_t key = 0; key < static_cast<std::size_t>(seen); ++key) {
+    for (auto key = static_cast<std::size_t>(first); key < static_cast<std::size_t>(seen); ++key) {
       p[key] = std::exp(p[key] - largest);
       total += p[key];
     }
@@ -83,6 +84,7 @@ real::AttentionSize random_attention(std::uint64_t seed, std::int64_t longest) {
                            .head_dim = random_size(seed, 4, 1, 5),
                            .causal = seed % 2 == 0};
   size.heads = size.kv_heads * random_size(seed, 5, 1, 3);
+  if (seed % 4 == 0) size.window = random_size(seed, 8, 1, size.sequence);
   return size;
 }
 
@@ -193,6 +195,7 @@ struct Padded {
   Padded(std::uint64_t seed, double dropout) {
     real::AttentionSize& size = reference.size;
     size = random_attention(seed, seed % 3 == 0 ? 90 : 7);
+    size.window = 0;
     size.batch = 2;
     size.sequence += 2;
     const std::int64_t stride = size.sequence + 1;

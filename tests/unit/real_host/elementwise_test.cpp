@@ -40,11 +40,12 @@ Doubles reference(Function function, std::size_t width, const Doubles& x) {
 
 // A rotation of the pairs (i, i + d/2) of each head, written with complex numbers' rule.
 Doubles rotated(const real::RotaryShape& shape, Doubles rows, double sign) {
-  const auto d = static_cast<std::size_t>(shape.head_dim);
+  const auto d = static_cast<std::size_t>(shape.turned);
   for (std::size_t t = 0; t < static_cast<std::size_t>(shape.tokens); ++t) {
     const auto position = static_cast<double>(t % static_cast<std::size_t>(shape.sequence));
     for (std::size_t h = 0; h < static_cast<std::size_t>(shape.heads); ++h) {
-      double* head = rows.data() + t * static_cast<std::size_t>(shape.width) + h * d;
+      double* head = rows.data() + t * static_cast<std::size_t>(shape.width) +
+                     h * static_cast<std::size_t>(shape.head_dim);
       for (std::size_t i = 0; i < d / 2; ++i) {
         const double angle =
             sign * position *
@@ -107,6 +108,7 @@ TEST_CASE("rotary embedding turns pairs by position and its inverse turns them b
                           .head_dim = 2 * random_size(seed, 3, 1, 9),
                           .width = 0};
   shape.tokens = shape.sequence * random_size(seed, 4, 1, 3);
+  shape.turned = seed % 2 == 0 ? shape.head_dim : (shape.head_dim + 3) / 4 * 2;
   shape.width = (shape.heads + 2) * shape.head_dim;
   const Floats x = random_floats(seed, 5, shape.tokens * shape.width);
   Floats y = x;

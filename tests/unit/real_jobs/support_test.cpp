@@ -97,7 +97,19 @@ const std::map<Feature, Change>& samples() {
        }},
       {bidirectional_tokens, [](Sample& s) { s.shape.mask = sim::AttentionMask::bidirectional; }},
       {operators, [](Sample& s) { s.shape.positions = sim::Positions::alibi; }},
-      {layer_forms, [](Sample& s) { s.shape.window = 8; }},
+      {layer_forms, [](Sample& s) { s.shape.norm_placement = sim::NormPlacement::reordered; }},
+      {windows, [](Sample& s) { s.shape.window = 8; }},
+      {window_slices,
+       [](Sample& s) {
+         s.shape.window = 8;
+         s.layout.context_parallel = 2;
+         s.layout.context_exchange = sim::ContextExchange::all_gather;
+       }},
+      {partial_rotary,
+       [](Sample& s) {
+         s.shape.positions = sim::Positions::rotary;
+         s.shape.rotary_share = 0.5;
+       }},
       {latent_attention,
        [](Sample& s) {
          s.shape.positions = sim::Positions::rotary;
