@@ -67,6 +67,28 @@ TEST_CASE("windows and positions of a part of a head count in a packed sequence"
   });
 }
 
+// Layouts are compared with each other: that a window and a share reach the kernels shows in
+// losses.
+TEST_CASE("windows and positions of a part of a head change the losses", "[packed]") {
+  sim::Layout from;
+  from.sequence_length = 12;
+  from.global_batch = 8;
+  const sim::Layout layout = one_rank_layout(from);
+  const auto text = equivalence_text();
+  const auto losses = [&](const ModelTraits& traits) {
+    const sim::Model model = equivalence_model(traits);
+    const auto samples = open_samples(text->path(), model, layout.sequence_length);
+    return train_on_host(model, layout, five_steps(1e-3), *samples).losses;
+  };
+  const auto plain = losses({.llama = true, .layers = 2});
+  const auto differs = [&](const ModelTraits& traits) {
+    return largest_relative_difference(losses(traits), plain);
+  };
+  CHECK(differs({.llama = true, .layers = 2, .window = 3}) > 100 * same_training_bound);
+  CHECK(differs({.llama = true, .layers = 2, .window = 12}) == 0);
+  CHECK(differs({.llama = true, .layers = 2, .rotary_share = 0.7}) > same_training_bound);
+}
+
 TEST_CASE("packed sequences that ranks share train the model that they train alone", "[packed]") {
   const ModelTraits llama{.llama = true, .layers = 2};
   check_packed("cp 3, ring", llama, [](sim::Layout& l) { l.context_parallel = 3; });

@@ -63,7 +63,8 @@ struct Cut {
   static constexpr int m_tiles = own_keys && width > 64 ? 1 : 2;
   static constexpr int own = 16 * m_tiles * attention_warps;
   static constexpr int walk = width > 32 ? 32 : 64;
-  static constexpr int wide_at_once = Chunks::is_one || own_keys ? 2 : 4;
+  static constexpr int of_queries = Chunks::has_window ? 1 : Chunks::is_one ? 2 : 4;
+  static constexpr int wide_at_once = own_keys ? 2 : of_queries;
   // Its registers are full: four steps at once would spill.
   static constexpr bool is_full = own_keys && !Chunks::is_one && width == 64;
   static constexpr int at_once = width > 96 ? wide_at_once : is_full ? 2 : width / 16;
@@ -172,19 +173,23 @@ struct Walk {
   // Whether any, and whether all, of the scores of a warp's rows count in a step.
   __device__ bool sees(int row, const TileAt& at) const {
     if (own.begin + row >= c.tokens(s)) return false;
-    const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
-    if (own_keys ? c.is_before(at.first, end - 1) : c.is_before(begin, at.first + C::walk - 1))
-      return false;
     if (!at.own) return true;
+    if constexpr (Chunks::has_window) {
+      const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
+      if (own_keys ? c.is_before(at.first, end - 1) : c.is_before(begin, at.first + C::walk - 1))
+        return false;
+    }
     return own_keys ? at.first + C::walk > own.begin + row
                     : at.first < own.begin + row + 16 * C::m_tiles;
   }
   __device__ bool sees_all(int row, const TileAt& at) const {
     if (!own_keys && at.first + C::walk > c.tokens(s)) return false;
-    const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
-    if (own_keys ? c.is_before(at.first + C::walk - 1, begin) : c.is_before(end - 1, at.first))
-      return false;
     if (!at.own) return true;
+    if constexpr (Chunks::has_window) {
+      const int begin = own.begin + row, end = begin + 16 * C::m_tiles;
+      if (own_keys ? c.is_before(at.first + C::walk - 1, begin) : c.is_before(end - 1, at.first))
+        return false;
+    }
     return own_keys ? at.first >= own.begin + row + 16 * C::m_tiles - 1
                     : at.first + C::walk <= own.begin + row + 1;
   }
