@@ -44,8 +44,7 @@ constexpr std::array rows{
          "{}: the engine does not execute {}"),
     SupportRow{windows, "Attention within windows", "model: window, full_attention",
                runs("property/packed_training_test.cpp"), runs(on_cuda)},
-    none(window_slices, "Windows with context_exchange all_gather",
-         "context_exchange",
+    none(window_slices, "Windows with context_exchange all_gather", "context_exchange",
          "layout.context_exchange is all_gather: the engine does not cut a window of {} tokens out "
          "of gathered keys; allowed: all_to_all"),
     SupportRow{partial_rotary, "Rotary positions of a part of a head", "model: rotary_share",
