@@ -80,13 +80,6 @@ std::int64_t RoutingTable::rows_of(std::int64_t expert) const {
   return rows;
 }
 
-std::int64_t RoutingTable::rows_arrived() const {
-  std::int64_t rows = 0;
-  for (std::int64_t share = 0; share < shape().shares; ++share)
-    rows += rows_came(share);
-  return rows;
-}
-
 bool is_of_experts(const BoundOp& op) {
   if (op.model_op == nullptr) return false;
   if (op.action == Action::choose || op.action == Action::choose_backward) return true;

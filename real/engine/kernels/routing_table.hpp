@@ -1,5 +1,5 @@
-// RoutingTable says where the tokens of a micro-batch go in one layer when its router chooses by its
-// scores: how many rows there are. Which ones they are, kernels know (kernels::RoutedTokens).
+// RoutingTable says where the tokens of a micro-batch go in one layer when its router chooses by
+// its scores: how many rows there are. Which ones they are, kernels know (kernels::RoutedTokens).
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,6 @@ class RoutingTable {
   std::int64_t rows_came(std::int64_t share, std::int64_t part) const;
   std::int64_t rows_came(std::int64_t share) const;
   std::int64_t rows_of(std::int64_t expert) const;  // of this rank's, by number
-  std::int64_t rows_arrived() const;
 
  private:
   std::size_t experts() const { return static_cast<std::size_t>(shape().experts); }
