@@ -158,28 +158,19 @@ std::unique_ptr<HostExchange> Communication::start(const BoundOp& op) {
   return std::make_unique<Collective>(parts_.transport, call);
 }
 
-// Rows are as long as what is planned at their start, or at their end, tells.
 std::unique_ptr<HostExchange> Communication::start_tokens(const BoundOp& op) {
   const sim::Collective& collective = *op.collective;
   const BoundGroup& group = parts_.program.groups[static_cast<std::size_t>(collective.group)];
-  const bool to_experts = is_to_experts(op);
-  const std::span<const std::byte> input = parts_.arena.bytes(op.operand(Role::input));
-  const std::span<std::byte> output = parts_.arena.bytes(op.operand(Role::output));
-  const std::int64_t planned = collective.kind == CollectiveKind::all_to_all
-                                   ? parts_.routing->planned_sent(op)
-                                   : parts_.routing->planned_came(op);
-  const auto bytes = static_cast<std::int64_t>(to_experts ? input.size() : output.size());
-  SIM_CHECK(planned > 0 && bytes % planned == 0, bytes, planned);
   return start_token_exchange({.kind = collective.kind,
-                               .to_experts = to_experts,
+                               .to_experts = is_to_experts(op),
                                .table = parts_.routing->of(op),
                                .transport = parts_.transport,
                                .members = members(collective.group),
                                .position = group.position,
                                .channel = collective_channel(group.index, op.stream),
-                               .row = bytes / planned,
-                               .input = input,
-                               .output = output});
+                               .row = parts_.routing->row_bytes(op),
+                               .input = parts_.arena.bytes(op.operand(Role::input)),
+                               .output = parts_.arena.bytes(op.operand(Role::output))});
 }
 
 std::unique_ptr<HostExchange> Communication::start_message(const BoundOp& op) {

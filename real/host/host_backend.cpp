@@ -89,7 +89,9 @@ std::optional<LostContributions> lost_by(const HostSetup& setup) {
 
 std::optional<RoutingTables> tables_of(const HostSetup& setup) {
   if (!setup.routing || !setup.program->model->has_experts()) return std::nullopt;
-  return RoutingTables{*setup.program, *setup.routing};
+  RoutingTables tables{*setup.program, *setup.routing};
+  tables.lie_on_host();
+  return tables;
 }
 
 HostBackend::HostBackend(const HostSetup& setup)
@@ -157,7 +159,6 @@ StepOutcome HostBackend::step(const StepInput& input) {
 
 void HostBackend::begin_program(const StepInput& input) {
   program_.begin_step(input);
-  if (routing_) routing_->begin_step();
 }
 
 void HostBackend::run_step() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "real/host/kernels/kernels_routed.hpp"
 #include "sim/base/check.hpp"
 
 namespace real {
@@ -26,7 +27,7 @@ class TokenExchange : public HostExchange {
         table_{call.table},
         shape_{call.table.shape()},
         sums_{call.kind == sim::CollectiveKind::reduce_scatter} {
-    if (call.to_experts)
+    if (call.to_experts && table_.is_told())
       exchange_counts();
     else
       move_rows();
@@ -36,7 +37,7 @@ class TokenExchange : public HostExchange {
     if (!messages_done()) return false;
     if (counting_) {
       counting_ = false;
-      if (is_all_to_all() ? shape_.shares == 1 : true) table_.arrive();
+      if (!is_all_to_all() || shape_.shares == 1) host::order_arrived(table_.tokens(), nullptr);
       move_rows();
       if (!messages_done()) return false;
     }
@@ -68,18 +69,22 @@ class TokenExchange : public HostExchange {
   }
 
   // Rows of a member's experts; or all that came to this rank.
-  std::span<const std::int64_t> counts_for(int member) const {
-    return is_all_to_all()
-               ? table_.sent().subspan(index(member * shape_.held()), index(shape_.held()))
-               : std::span<const std::int64_t>{table_.came(shape_.share)};
+  std::span<const std::int32_t> counts_for(int member) const {
+    if (is_all_to_all())
+      return table_.sent().subspan(index(member * shape_.held()), index(shape_.held()));
+    return came(shape_.share, 0, shape_.parts);
   }
-  std::span<std::int64_t> counts_from(int member) const {
-    return is_all_to_all() ? table_.came(shape_.share, member) : table_.came(member);
+  std::span<std::int32_t> counts_from(int member) const {
+    return is_all_to_all() ? came(shape_.share, member, 1) : came(member, 0, shape_.parts);
+  }
+  std::span<std::int32_t> came(std::int64_t share, std::int64_t part, std::int64_t parts) const {
+    std::int32_t* const all = table_.tokens().came;
+    return {all + (share * shape_.parts + part) * shape_.held(), index(parts * shape_.held())};
   }
   void exchange_counts() {
     counting_ = true;
     for (int member = 0; member < members(); ++member) {
-      const std::span<const std::int64_t> counts = counts_for(member);
+      const std::span<const std::int32_t> counts = counts_for(member);
       if (member == call_.position) {
         if (is_all_to_all()) std::copy(counts.begin(), counts.end(), counts_from(member).begin());
         continue;
@@ -92,11 +97,8 @@ class TokenExchange : public HostExchange {
   // Where the copies lie that a member gets or has sent: before the exchange to the experts, behind
   // it, and behind the gathering.
   Slice sent_to(int member) const {
-    const std::span<const std::int64_t> sent = table_.sent();
-    Slice slice;
-    for (std::int64_t expert = 0; expert < (member + 1) * shape_.held(); ++expert)
-      (expert < member * shape_.held() ? slice.first : slice.rows) += sent[index(expert)];
-    return slice;
+    const std::int64_t before = member * shape_.held();
+    return {table_.rows_sent(0, before), table_.rows_sent(before, shape_.held())};
   }
   Slice came_from(int member) const {
     Slice slice{0, table_.rows_came(shape_.share, member)};
@@ -158,7 +160,7 @@ class TokenExchange : public HostExchange {
   }
 
   TokenExchangeCall call_;
-  RoutingTable& table_;
+  const RoutingTable& table_;
   const RoutingShape& shape_;
   bool sums_ = false, counting_ = false;
   std::vector<std::vector<float>> parts_;

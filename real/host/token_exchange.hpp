@@ -15,7 +15,7 @@ namespace real {
 struct TokenExchangeCall {
   sim::CollectiveKind kind = sim::CollectiveKind::all_to_all;
   bool to_experts = true;
-  RoutingTable& table;
+  const RoutingTable& table;
   Transport& transport;
   std::span<const int> members;  // world ranks; outlives the exchange
   int position = 0;              // of this rank in it

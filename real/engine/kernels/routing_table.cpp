@@ -14,103 +14,70 @@ using sim::Role;
 
 namespace {
 
+constexpr auto word_bytes = static_cast<std::int64_t>(sizeof(std::int32_t));
+
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-std::int64_t sum_of(std::span<const std::int64_t> counts) {
+std::int64_t sum_of(RoutingTable::Counts counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 }  // namespace
 
-RoutingTable::RoutingTable(const RoutingShape& shape)
-    : shape_{shape},
-      experts_(index(shape.copies())),
-      rows_(index(shape.copies()), dropped),
-      chosen_(index(shape.experts)),
-      sent_(index(shape.experts)),
-      came_(index(shape.shares * shape.parts * shape.held())),
-      held_(index(shape.held())) {}
+RoutingTable::RoutingTable(const RoutingShape& shape, std::int64_t room_sent,
+                           std::int64_t room_arrived)
+    : tokens_{.shape = shape, .room_sent = room_sent, .room_arrived = room_arrived} {}
 
-std::span<std::int32_t> RoutingTable::experts_of(std::int64_t token) {
-  return std::span{experts_}.subspan(index(token * shape_.per_token), index(shape_.per_token));
+std::int64_t RoutingTable::counts_bytes() const {
+  return static_cast<std::int64_t>(counts_size()) * word_bytes;
 }
 
-std::span<const std::int32_t> RoutingTable::experts_of(std::int64_t token) const {
-  return std::span{experts_}.subspan(index(token * shape_.per_token), index(shape_.per_token));
+std::int64_t RoutingTable::rest_bytes() const {
+  return (3 * shape().copies() + tokens_.room_sent + tokens_.room_arrived) * word_bytes;
 }
 
-void RoutingTable::place(std::span<const float> weights) {
-  std::fill(chosen_.begin(), chosen_.end(), 0);
-  std::fill(rows_.begin(), rows_.end(), 0);
-  for (const std::int32_t expert : experts_)
-    ++chosen_[index(expert)];
-  sent_ = chosen_;
-  if (shape_.capacity > 0) drop(weights);
-  std::vector<std::int64_t> next(sent_.size(), 0);
-  std::exclusive_scan(sent_.begin(), sent_.end(), next.begin(), std::int64_t{0});
-  for (std::size_t copy = 0; copy < rows_.size(); ++copy)
-    if (rows_[copy] != dropped) rows_[copy] = next[index(experts_[copy])]++;
-  if (shape_.parts > 1) return;
-  std::copy(sent_.begin(), sent_.end(), came(shape_.share, 0).begin());
-  if (shape_.shares == 1) arrive();
+void RoutingTable::lie_at(std::byte* counts, std::byte* rest, const std::byte* known) {
+  auto* at = reinterpret_cast<std::int32_t*>(counts);
+  tokens_.chosen = at;
+  tokens_.sent = at + shape().experts;
+  tokens_.came = at + 2 * shape().experts;
+  tokens_.arrived = tokens_.came + shape().sources() * shape().held();
+  tokens_.experts = reinterpret_cast<std::int32_t*>(rest);
+  tokens_.rows = tokens_.experts + shape().copies();
+  tokens_.copies = tokens_.rows + shape().copies();
+  tokens_.order = tokens_.copies + tokens_.room_sent;
+  tokens_.weights = reinterpret_cast<float*>(tokens_.order + tokens_.room_arrived);
+  known_ = reinterpret_cast<const std::int32_t*>(known);
 }
 
-void RoutingTable::drop(std::span<const float> weights) {
-  SIM_CHECK(weights.size() == rows_.size(), weights.size(), rows_.size());
-  std::vector<std::size_t> copies;
-  for (std::int64_t expert = 0; expert < shape_.experts; ++expert) {
-    if (chosen_[index(expert)] > shape_.capacity) {
-      copies.clear();
-      for (std::size_t copy = 0; copy < rows_.size(); ++copy)
-        if (experts_[copy] == expert) copies.push_back(copy);
-      std::stable_sort(copies.begin(), copies.end(),
-                       [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
-      for (std::size_t i = index(shape_.capacity); i < copies.size(); ++i)
-        rows_[copies[i]] = dropped;
-    }
-    sent_[index(expert)] =
-        shape_.padded ? shape_.capacity : std::min(chosen_[index(expert)], shape_.capacity);
-  }
+RoutingTable::Counts RoutingTable::came(std::int64_t share, std::int64_t part) const {
+  return counts().subspan(2 * experts() + index((share * shape().parts + part) * shape().held()),
+                          index(shape().held()));
 }
 
-std::int64_t RoutingTable::rows_sent() const {
-  return sum_of(sent_);
-}
-
-std::span<std::int64_t> RoutingTable::came(std::int64_t share, std::int64_t part) {
-  return std::span{came_}.subspan(index((share * shape_.parts + part) * shape_.held()),
-                                  index(shape_.held()));
-}
-
-std::span<std::int64_t> RoutingTable::came(std::int64_t share) {
-  return std::span{came_}.subspan(index(share * shape_.parts * shape_.held()),
-                                  index(shape_.parts * shape_.held()));
+std::int64_t RoutingTable::rows_sent(std::int64_t first, std::int64_t experts) const {
+  return sum_of(sent().subspan(index(first), index(experts)));
 }
 
 std::int64_t RoutingTable::rows_came(std::int64_t share, std::int64_t part) const {
-  return sum_of(std::span{came_}.subspan(index((share * shape_.parts + part) * shape_.held()),
-                                         index(shape_.held())));
+  return sum_of(came(share, part));
 }
 
 std::int64_t RoutingTable::rows_came(std::int64_t share) const {
-  return sum_of(std::span{came_}.subspan(index(share * shape_.parts * shape_.held()),
-                                         index(shape_.parts * shape_.held())));
+  std::int64_t rows = 0;
+  for (std::int64_t part = 0; part < shape().parts; ++part)
+    rows += rows_came(share, part);
+  return rows;
 }
 
-void RoutingTable::arrive() {
-  const std::int64_t held = shape_.held();
-  std::vector<std::int64_t> first(came_.size(), 0);
-  std::exclusive_scan(came_.begin(), came_.end(), first.begin(), std::int64_t{0});
-  order_.clear();
-  for (std::int64_t expert = 0; expert < held; ++expert) {
-    const std::size_t before = order_.size();
-    for (std::size_t at = index(expert); at < came_.size(); at += index(held))
-      for (std::int64_t i = 0; i < came_[at]; ++i)
-        order_.push_back(first[at] + i);
-    held_[index(expert)] = static_cast<std::int64_t>(order_.size() - before);
-  }
+std::int64_t RoutingTable::rows_of(std::int64_t expert) const {
+  std::int64_t rows = 0;
+  for (std::int64_t share = 0; share < shape().shares; ++share)
+    for (std::int64_t part = 0; part < shape().parts; ++part)
+      rows += came(share, part)[index(expert)];
+  return rows;
 }
 
 bool is_of_experts(const BoundOp& op) {
@@ -122,15 +89,25 @@ bool is_of_experts(const BoundOp& op) {
 
 RoutingTables::RoutingTables(const BoundProgram& program, RouterScore score)
     : program_{program}, score_{score} {
-  constexpr auto size = std::int64_t{sizeof(float)};
+  measure_rooms();
   for (const BoundOp& op : program.ops) {
-    if (op.action != Action::choose || entries_.contains(key_of(op))) continue;
-    Entry& made = entries_[key_of(op)];
-    made.table = std::make_unique<RoutingTable>(shape_of(op));
-    made.planned_sent = made.planned_came = op.operand(Role::choice_weights).bytes / size;
-    loads_[key_of(op).first].assign(index(made.table->shape().experts), 0);
+    if (op.action != Action::choose) continue;
+    Entry& made = entries_.at(key_of(op));
+    if (made.table) continue;
+    const RoutingShape shape = shape_of(op);
+    made.table =
+        std::make_unique<RoutingTable>(shape, made.planned_sent, shape.shares * made.planned_came);
   }
-  for (const BoundOp& op : program.ops) {
+}
+
+void RoutingTables::measure_rooms() {
+  for (const BoundOp& op : program_.ops) {
+    if (op.action != Action::choose) continue;
+    Entry& made = entries_[key_of(op)];
+    made.planned_sent = made.planned_came =
+        op.operand(Role::choice_weights).bytes / static_cast<std::int64_t>(sizeof(float));
+  }
+  for (const BoundOp& op : program_.ops) {
     if (op.collective == nullptr || op.action != Action::exchange_tokens ||
         op.collective->kind != sim::CollectiveKind::all_to_all || !is_to_experts(op))
       continue;
@@ -155,12 +132,40 @@ RoutingShape RoutingTables::shape_of(const BoundOp& chooses) const {
                      .padded = layout.pad_to_capacity};
   if (shape.parts > 1) shape.part = position(sim::GroupRole::expert);
   if (shape.shares > 1) shape.share = position(sim::GroupRole::expert_tensor);
-  shape.tokens = chooses.operand(Role::input).bytes /
-                 (experts.count * static_cast<std::int64_t>(sizeof(float)));
+  shape.tokens =
+      chooses.operand(Role::input).bytes / (experts.count * sim::bytes_of(layout.activation_dtype));
   if (layout.expert_capacity > 0)
     shape.capacity = std::llround(static_cast<double>(shape.copies()) * layout.expert_capacity /
                                   static_cast<double>(experts.count));
   return shape;
+}
+
+std::int64_t RoutingTables::counts_bytes() const {
+  std::int64_t bytes = 0;
+  for_each([&](const RoutingTable& table) { bytes += table.counts_bytes(); });
+  return bytes;
+}
+
+std::int64_t RoutingTables::bytes() const {
+  std::int64_t bytes = counts_bytes();
+  for_each([&](const RoutingTable& table) { bytes += table.rest_bytes(); });
+  return bytes;
+}
+
+void RoutingTables::lie_at(std::byte* memory, const std::byte* known) {
+  std::byte* rest = memory + counts_bytes();
+  for_each([&](RoutingTable& table) {
+    table.lie_at(memory, rest, known);
+    memory += table.counts_bytes();
+    known += table.counts_bytes();
+    rest += table.rest_bytes();
+  });
+}
+
+void RoutingTables::lie_on_host() {
+  memory_.assign(index(bytes() / static_cast<std::int64_t>(sizeof(std::int64_t)) + 1), 0);
+  auto* memory = reinterpret_cast<std::byte*>(memory_.data());
+  lie_at(memory, memory);
 }
 
 RoutingTables::Key RoutingTables::key_of(const BoundOp& op) const {
@@ -174,7 +179,7 @@ const RoutingTables::Entry& RoutingTables::entry(const BoundOp& op) const {
   return found->second;
 }
 
-RoutingTable& RoutingTables::of(const BoundOp& op) {
+RoutingTable& RoutingTables::of(const BoundOp& op) const {
   return *entry(op).table;
 }
 
@@ -186,24 +191,25 @@ std::int64_t RoutingTables::planned_came(const BoundOp& op) const {
   return entry(op).planned_came;
 }
 
-void RoutingTables::begin_step() {
-  for (auto& [layer, tokens] : loads_)
-    std::fill(tokens.begin(), tokens.end(), 0);
-}
-
-// Counts the choices of forward passes alone: a recomputation chooses the same again.
-void RoutingTables::count(const BoundOp& op) {
-  if (op.pass != sim::Pass::forward) return;
-  std::vector<std::int64_t>& to = loads_.at(key_of(op).first);
-  const std::span<const std::int64_t> chosen = entry(op).table->chosen();
-  for (std::size_t i = 0; i < to.size(); ++i)
-    to[i] += chosen[i];
+// As long as what is planned at their start, or at their end, tells.
+std::int64_t RoutingTables::row_bytes(const BoundOp& exchange) const {
+  const bool to_all = exchange.collective->kind == sim::CollectiveKind::all_to_all;
+  const std::int64_t planned = to_all ? planned_sent(exchange) : planned_came(exchange);
+  const std::int64_t bytes =
+      exchange.operand(is_to_experts(exchange) ? Role::input : Role::output).bytes;
+  SIM_CHECK(planned > 0 && bytes % planned == 0, bytes, planned);
+  return bytes / planned;
 }
 
 std::vector<LayerLoad> RoutingTables::loads() const {
   std::vector<LayerLoad> loads;
-  for (const auto& [layer, tokens] : loads_)
-    loads.push_back({layer, tokens});
+  for (const auto& [key, entry] : entries_) {
+    const RoutingTable::Counts chosen = entry.table->chosen();
+    if (loads.empty() || loads.back().layer != key.first)
+      loads.push_back({key.first, std::vector<std::int64_t>(chosen.size(), 0)});
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      loads.back().tokens[i] += chosen[i];
+  }
   return loads;
 }
 

@@ -1,10 +1,5 @@
-// Where the tokens of a micro-batch go in one layer when its router chooses by its scores: filled
-// by the kernel that chooses and by the exchanges, read by whatever moves or computes their copies.
-//
-// Copies that are sent lie by expert, then by token. Those that come lie part by part, one of each
-// rank that sent some; of a part, expert by expert. Sorted, they lie expert by expert, and of an
-// expert part by part. Without padding neither has gaps: buffers are as large as the worst case,
-// and only their beginning is used.
+// RoutingTable says where the tokens of a micro-batch go in one layer when its router chooses by
+// its scores: how many rows there are. Which ones they are, kernels know (kernels::RoutedTokens).
 #pragma once
 
 #include <cstdint>
@@ -15,67 +10,46 @@
 #include <vector>
 
 #include "real/engine/bound_program.hpp"
+#include "real/engine/kernels/routed.hpp"
 
 namespace real {
 
-// How a router makes weights of its scores (Megatron-LM, core/transformer/moe/moe_utils.py,
-// topk_softmax_with_capacity). softmax: over the experts that a token has chosen; where that is
-// one, over all. sigmoid: of each, over the sum of those that are chosen; where that is one, as it
-// is.
-enum class RouterScore : std::uint8_t { softmax, sigmoid };
-
-struct RoutingShape {
-  std::int64_t tokens = 0, per_token = 1, experts = 1;
-  std::int64_t groups = 0,
-               groups_per_token = 0;   // a token chooses among the experts of some groups
-  std::int64_t parts = 1, part = 0;    // ranks that share the experts, and which of them this is
-  std::int64_t shares = 1, share = 0;  // ranks that share each expert's features
-  std::int64_t capacity = 0;           // rows of an expert at most; 0: no limit
-  bool padded = false;                 // to the capacity, with rows of zeros
-  std::int64_t held() const { return experts / parts; }  // experts of this rank
-  std::int64_t copies() const { return tokens * per_token; }
-};
-
 class RoutingTable {
  public:
-  static constexpr std::int64_t dropped = -1;
+  using Counts = std::span<const std::int32_t>;
 
-  explicit RoutingTable(const RoutingShape& shape);
+  RoutingTable(const RoutingShape& shape, std::int64_t room_sent, std::int64_t room_arrived);
 
-  const RoutingShape& shape() const { return shape_; }
-  // Experts of the copies of a token, in the order of its choices.
-  std::span<std::int32_t> experts_of(std::int64_t token);
-  std::span<const std::int32_t> experts_of(std::int64_t token) const;
-  // Gives each copy its row, from experts_of() of all tokens. `weights`: of the copies; an expert
-  // beyond its capacity keeps those with the largest (moe_token_drop_policy "probs").
-  void place(std::span<const float> weights);
-  // Row among the copies that are sent, or `dropped`.
-  std::int64_t row_of(std::int64_t token, std::int64_t choice) const {
-    return rows_[static_cast<std::size_t>(token * shape_.per_token + choice)];
-  }
-  std::span<const std::int64_t> chosen() const { return chosen_; }  // of each expert
-  std::span<const std::int64_t> sent() const { return sent_; }      // rows of each expert
-  std::int64_t rows_sent() const;
+  // Memory of the counts, and of all else. It may lie anywhere.
+  std::int64_t counts_bytes() const;
+  std::int64_t rest_bytes() const;
+  // `known`: the counts where the host reads them; on a host the counts themselves.
+  void lie_at(std::byte* counts, std::byte* rest, const std::byte* known);
 
+  const RoutingShape& shape() const { return tokens_.shape; }
+  const kernels::RoutedTokens& tokens() const { return tokens_; }
+  // Whether other ranks have to tell how many rows come.
+  bool is_told() const { return shape().sources() > 1 && !shape().padded; }
+
+  Counts chosen() const { return {known_, experts()}; }                   // of each expert
+  Counts sent() const { return counts().subspan(experts(), experts()); }  // rows of each
   // Rows of each expert of this rank that have come from part `part` of share `share`.
-  std::span<std::int64_t> came(std::int64_t share, std::int64_t part);
-  std::span<std::int64_t> came(std::int64_t share);  // of all parts, one behind the other
+  Counts came(std::int64_t share, std::int64_t part) const;
+  std::int64_t rows_sent(std::int64_t first, std::int64_t experts) const;
+  std::int64_t rows_sent() const { return rows_sent(0, shape().experts); }
   std::int64_t rows_came(std::int64_t share, std::int64_t part) const;
   std::int64_t rows_came(std::int64_t share) const;
-  // Behind the last came(): makes the order.
-  void arrive();
-  std::int64_t rows_arrived() const { return static_cast<std::int64_t>(order_.size()); }
-  std::span<const std::int64_t> rows_of_experts() const { return held_; }
-  // Where the copy that stands at `row` when sorted lay when it came.
-  std::int64_t came_at(std::int64_t row) const { return order_[static_cast<std::size_t>(row)]; }
+  std::int64_t rows_of(std::int64_t expert) const;  // of this rank's, by number
 
  private:
-  void drop(std::span<const float> weights);
+  std::size_t experts() const { return static_cast<std::size_t>(shape().experts); }
+  std::size_t counts_size() const {
+    return 2 * experts() + static_cast<std::size_t>(shape().sources() * shape().held()) + 1;
+  }
+  Counts counts() const { return {known_, counts_size()}; }
 
-  RoutingShape shape_;
-  std::vector<std::int32_t> experts_;               // [tokens, per_token]
-  std::vector<std::int64_t> rows_, chosen_, sent_;  // rows: [tokens, per_token]
-  std::vector<std::int64_t> came_, held_, order_;   // came: [shares, parts, held experts]
+  kernels::RoutedTokens tokens_;
+  const std::int32_t* known_ = nullptr;
 };
 
 // Tokens that chose each expert of a layer, of one rank or of all.
@@ -90,16 +64,29 @@ class RoutingTables {
   RoutingTables(const BoundProgram& program, RouterScore score);
 
   RouterScore score() const { return score_; }
+  // Memory of all tables, that of the counts first.
+  std::int64_t counts_bytes() const;
+  std::int64_t bytes() const;
+  void lie_at(std::byte* memory, const std::byte* known);
+  void lie_on_host();  // in memory of its own
+
   // REQUIRES: is_of_experts(op).
-  RoutingTable& of(const BoundOp& op);
+  RoutingTable& of(const BoundOp& op) const;
   // The largest number of rows that are sent, and that come from the ranks with a share of the
   // experts: how large the plan's buffers are.
   std::int64_t planned_sent(const BoundOp& op) const;
   std::int64_t planned_came(const BoundOp& op) const;
+  // Bytes of a row that an exchange moves.
+  std::int64_t row_bytes(const BoundOp& exchange) const;
 
-  void begin_step();  // loads start anew
-  void count(const BoundOp& op);
+  // Behind a step: of its last forward passes.
   std::vector<LayerLoad> loads() const;
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [key, entry] : entries_)
+      visit(*entry.table);
+  }
 
  private:
   using Key = std::pair<std::int32_t, std::int32_t>;  // layer, micro-batch
@@ -110,11 +97,12 @@ class RoutingTables {
   Key key_of(const BoundOp& op) const;
   const Entry& entry(const BoundOp& op) const;
   RoutingShape shape_of(const BoundOp& chooses) const;
+  void measure_rooms();
 
   const BoundProgram& program_;
   RouterScore score_;
   std::map<Key, Entry> entries_;
-  std::map<std::int32_t, std::vector<std::int64_t>> loads_;
+  std::vector<std::int64_t> memory_;
 };
 
 // Whether an operator chooses experts, moves copies of tokens or works on them.

@@ -20,6 +20,7 @@
 #include "real/engine/kernels/local_steps.hpp"
 #include "real/engine/kernels/products.hpp"
 #include "real/engine/kernels/routed.hpp"
+#include "real/engine/kernels/routing_table.hpp"
 #include "real/engine/launch/coded_casts.hpp"
 #include "real/engine/op_shapes.hpp"
 #include "real/engine/scratch.hpp"

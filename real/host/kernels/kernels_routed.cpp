@@ -13,12 +13,15 @@ namespace real::host {
 namespace {
 
 using kernels::RoutedActivation;
+using kernels::RoutedRows;
+using kernels::RoutedScores;
+using kernels::RoutedTokens;
 
-std::span<const float> floats(const float* data, std::int64_t count) {
-  return {data, static_cast<std::size_t>(count)};
+std::span<const float> floats(const void* data, std::int64_t count) {
+  return {static_cast<const float*>(data), static_cast<std::size_t>(count)};
 }
-std::span<float> floats(float* data, std::int64_t count) {
-  return {data, static_cast<std::size_t>(count)};
+std::span<float> floats(void* data, std::int64_t count) {
+  return {static_cast<float*>(data), static_cast<std::size_t>(count)};
 }
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -77,160 +80,228 @@ float sigmoid(float x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// visit(expert) of those whose scores make the weights of a token's choices.
-template <class Visit>
-void for_each_scored(const RoutingTable& table, RouterScore score, std::int64_t token,
-                     Visit visit) {
-  const RoutingShape& shape = table.shape();
-  if (shape.per_token == 1 && score == RouterScore::softmax) {
-    for (std::int64_t expert = 0; expert < shape.experts; ++expert)
-      visit(index(expert));
-    return;
-  }
-  for (const std::int32_t expert : table.experts_of(token))
-    visit(index(expert));
+std::span<std::int32_t> list(std::int32_t* data, std::int64_t count) {
+  return {data, index(count)};
+}
+std::span<std::int32_t> experts_of(const RoutedTokens& tokens, std::int64_t token) {
+  const std::int64_t each = tokens.shape.per_token;
+  return list(tokens.experts + token * each, each);
+}
+std::int32_t row_of(const RoutedTokens& tokens, std::int64_t token, std::int64_t choice) {
+  return tokens.rows[token * tokens.shape.per_token + choice];
 }
 
-// Softmaxes, or sigmoids before they are divided by their sum.
-void score_token(const RoutingTable& table, RouterScore score, std::int64_t token,
-                 std::span<const float> scores, std::span<float> kept) {
+// Softmaxes over all experts, or sigmoids.
+void score_token(RouterScore score, std::span<const float> scores, std::span<float> kept) {
   if (score == RouterScore::sigmoid) {
-    for (const std::int32_t expert : table.experts_of(token))
-      kept[index(expert)] = sigmoid(scores[index(expert)]);
+    std::transform(scores.begin(), scores.end(), kept.begin(), sigmoid);
     return;
   }
-  float most = std::numeric_limits<float>::lowest(), sum = 0;
-  for_each_scored(table, score, token, [&](std::size_t e) { most = std::max(most, scores[e]); });
-  for_each_scored(table, score, token,
-                  [&](std::size_t e) { sum += kept[e] = std::exp(scores[e] - most); });
-  for_each_scored(table, score, token, [&](std::size_t e) { kept[e] /= sum; });
+  const float most = *std::max_element(scores.begin(), scores.end());
+  array(kept) = (array(scores) - most).exp();
+  array(kept) /= array(kept).sum();
 }
 
-// The divisor of sigmoids, their sum; softmaxes need none.
-float divisor_of(const RoutingTable& table, RouterScore score, std::int64_t token,
-                 std::span<const float> kept) {
-  if (score == RouterScore::softmax || table.shape().per_token == 1) return 1;
+// What the weights of a token's choices are divided by: the sum of those that are chosen.
+float divisor_of(const RoutedTokens& tokens, std::int64_t token, std::span<const float> kept) {
+  if (tokens.shape.per_token == 1) return 1;
   float sum = 0;
-  for (const std::int32_t expert : table.experts_of(token))
+  for (const std::int32_t expert : experts_of(tokens, token))
     sum += kept[index(expert)];
   return sum;
 }
 
-void choose(RoutingTable& table, RouterScore score, const float* scores, float* kept,
-            float* weights) {
-  const RoutingShape& shape = table.shape();
+// Of an expert beyond its capacity, whose copies lose their rows.
+void drop(const RoutedTokens& tokens, std::int64_t expert) {
+  const RoutingShape& shape = tokens.shape;
+  if (tokens.chosen[expert] > shape.capacity) {
+    std::vector<std::int64_t> copies;
+    for (std::int64_t copy = 0; copy < shape.copies(); ++copy)
+      if (tokens.experts[copy] == expert) copies.push_back(copy);
+    std::stable_sort(copies.begin(), copies.end(), [&](std::int64_t a, std::int64_t b) {
+      return tokens.weights[a] > tokens.weights[b];
+    });
+    for (std::size_t i = index(shape.capacity); i < copies.size(); ++i)
+      tokens.rows[copies[i]] = RoutedTokens::dropped;
+  }
+  const auto capacity = static_cast<std::int32_t>(shape.capacity);
+  tokens.sent[expert] = shape.padded ? capacity : std::min(tokens.chosen[expert], capacity);
+}
+
+// Gives each copy its row.
+void place(const RoutedTokens& tokens) {
+  const RoutingShape& shape = tokens.shape;
+  const auto chosen = list(tokens.chosen, shape.experts), sent = list(tokens.sent, shape.experts);
+  std::fill(chosen.begin(), chosen.end(), 0);
+  std::fill_n(tokens.rows, shape.copies(), 0);
+  for (const std::int32_t expert : list(tokens.experts, shape.copies()))
+    ++chosen[index(expert)];
+  std::copy(chosen.begin(), chosen.end(), sent.begin());
+  if (shape.capacity > 0)
+    for (std::int64_t expert = 0; expert < shape.experts; ++expert)
+      drop(tokens, expert);
+  std::vector<std::int32_t> next(sent.size(), 0);
+  std::exclusive_scan(sent.begin(), sent.end(), next.begin(), 0);
+  const std::int32_t all = std::accumulate(sent.begin(), sent.end(), 0);
+  std::fill_n(tokens.copies, all, RoutedTokens::dropped);
+  for (std::int64_t copy = 0; copy < shape.copies(); ++copy) {
+    if (tokens.rows[copy] == RoutedTokens::dropped) continue;
+    tokens.rows[copy] = next[index(tokens.experts[copy])]++;
+    tokens.copies[tokens.rows[copy]] = static_cast<std::int32_t>(copy);
+  }
+  if (shape.padded)
+    std::fill_n(tokens.came, shape.sources() * shape.held(), sent[0]);
+  else if (shape.parts == 1)
+    std::copy(sent.begin(), sent.end(), tokens.came + shape.share * shape.held());
+}
+
+std::int64_t rows_sent(const RoutedTokens& tokens) {
+  const auto sent = list(tokens.sent, tokens.shape.experts);
+  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+void choose_by_scores(const RoutedTokens& tokens, const RoutedScores& how, const void* scores,
+                      float* kept, float* weights, kernels::StreamHandle /*stream*/) {
+  const RoutingShape& shape = tokens.shape;
   const std::int64_t all = shape.tokens * shape.experts;
   const std::span<const float> from = floats(scores, all);
   const std::span<float> to = floats(kept, all);
-  std::fill(to.begin(), to.end(), 0.0F);
-  std::vector<float> of_copies(index(shape.copies()));
   Candidates candidates{shape};
-  std::vector<float> compared(index(shape.experts));
   for (std::int64_t token = 0; token < shape.tokens; ++token) {
     const std::span<const float> own = row(from, token, shape.experts);
-    std::transform(own.begin(), own.end(), compared.begin(),
-                   [&](float x) { return score == RouterScore::sigmoid ? sigmoid(x) : x; });
+    const std::span<float> made = row(to, token, shape.experts);
+    score_token(how.score, own, made);
+    const std::span<const float> compared = how.score == RouterScore::sigmoid ? made : own;
     std::vector<std::int32_t>& order = candidates.of(compared);
     largest(compared, order, shape.per_token);
-    std::copy_n(order.begin(), shape.per_token, table.experts_of(token).begin());
-    const std::span<float> made = row(to, token, shape.experts);
-    score_token(table, score, token, own, made);
-    const float divisor = divisor_of(table, score, token, made);
+    std::copy_n(order.begin(), shape.per_token, experts_of(tokens, token).begin());
+    const float divisor = divisor_of(tokens, token, made);
     for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
-      of_copies[index(token * shape.per_token + choice)] =
-          made[index(table.experts_of(token)[index(choice)])] / divisor;
+      tokens.weights[token * shape.per_token + choice] =
+          made[index(order[index(choice)])] / divisor;
   }
-  table.place(of_copies);
-  std::fill_n(weights, table.rows_sent(), 0.0F);
-  for (std::int64_t token = 0; token < shape.tokens; ++token)
-    for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
-      if (const std::int64_t to_row = table.row_of(token, choice); to_row != RoutingTable::dropped)
-        weights[to_row] = of_copies[index(token * shape.per_token + choice)];
+  place(tokens);
+  for (std::int64_t at = 0; at < rows_sent(tokens); ++at) {
+    const std::int32_t copy = tokens.copies[at];
+    weights[at] = copy == RoutedTokens::dropped ? 0 : tokens.weights[copy];
+  }
 }
 
-// softmax: d score_e = p_e (d p_e - sum over f of p_f d p_f)
-// sigmoid: of w_e = s_e / S, d s_e = (d w_e - sum over f of w_f d w_f) / S, and s' = s (1 - s)
-void choose_backward(const RoutingTable& table, RouterScore score, const float* kept,
-                     const float* weight_gradients, float* score_gradients) {
-  const RoutingShape& shape = table.shape();
+// Of w_e = p_e / S, d p_e = (d w_e - sum over f of w_f d w_f) / S; of one choice, w = p. Behind
+// softmaxes d score_e = p_e (d p_e - sum over f of p_f d p_f), of all experts; behind sigmoids
+// p_e (1 - p_e) d p_e.
+void choose_by_scores_backward(const RoutedTokens& tokens, const RoutedScores& how,
+                               const float* kept, const float* weight_gradients,
+                               void* score_gradients, kernels::StreamHandle /*stream*/) {
+  const RoutingShape& shape = tokens.shape;
   const std::int64_t all = shape.tokens * shape.experts;
   const std::span<float> to = floats(score_gradients, all);
   std::fill(to.begin(), to.end(), 0.0F);
   for (std::int64_t token = 0; token < shape.tokens; ++token) {
     const std::span<const float> own = row(floats(kept, all), token, shape.experts);
     const std::span<float> made = row(to, token, shape.experts);
-    const float divisor = divisor_of(table, score, token, own);
+    const float divisor = divisor_of(tokens, token, own);
+    const auto gradient_of = [&](std::int64_t choice) {
+      const std::int32_t at = row_of(tokens, token, choice);
+      return at == RoutedTokens::dropped ? 0 : weight_gradients[at];
+    };
+    const std::span<const std::int32_t> experts = experts_of(tokens, token);
     float mean = 0;
-    for (std::int64_t choice = 0; choice < shape.per_token; ++choice) {
-      const std::int64_t at = table.row_of(token, choice);
-      if (at == RoutingTable::dropped) continue;
-      const std::size_t expert = index(table.experts_of(token)[index(choice)]);
-      made[expert] = weight_gradients[at];
-      mean += own[expert] / divisor * made[expert];
+    for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
+      mean += own[index(experts[index(choice)])] / divisor * gradient_of(choice);
+    if (shape.per_token == 1) mean = 0;
+    for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
+      made[index(experts[index(choice)])] = (gradient_of(choice) - mean) / divisor;
+    if (how.score == RouterScore::sigmoid) {
+      array(made) *= array(own) * (1 - array(own));
+      continue;
     }
-    const bool alone = score == RouterScore::sigmoid && shape.per_token == 1;
-    for_each_scored(table, score, token, [&](std::size_t e) {
-      const float gradient = alone ? made[e] : (made[e] - mean) / divisor;
-      made[e] = gradient * own[e] * (score == RouterScore::sigmoid ? 1 - own[e] : 1);
-    });
+    const float sum = (array(made) * array(own)).sum();
+    array(made) = array(own) * (array(made) - sum);
   }
 }
 
-void copy_tokens(const RoutingTable& table, std::int64_t width, const float* tokens,
-                 float* copies) {
-  const RoutingShape& shape = table.shape();
-  const std::span<float> to = floats(copies, table.rows_sent() * width);
-  if (shape.padded) std::fill(to.begin(), to.end(), 0.0F);
-  for (std::int64_t token = 0; token < shape.tokens; ++token)
-    for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
-      if (const std::int64_t at = table.row_of(token, choice); at != RoutingTable::dropped)
-        copy(floats(tokens + token * width, width), row(to, at, width));
+void order_arrived(const RoutedTokens& tokens, kernels::StreamHandle /*stream*/) {
+  const std::int64_t held = tokens.shape.held();
+  const std::span<const std::int32_t> came = list(tokens.came, tokens.shape.sources() * held);
+  std::vector<std::int32_t> first(came.size(), 0);
+  std::exclusive_scan(came.begin(), came.end(), first.begin(), 0);
+  std::int32_t rows = 0;
+  for (std::int64_t expert = 0; expert < held; ++expert)
+    for (std::size_t at = index(expert); at < came.size(); at += index(held))
+      for (std::int32_t i = 0; i < came[at]; ++i)
+        tokens.order[rows++] = first[at] + i;
+  *tokens.arrived = rows;
 }
 
-void sum_copies(const RoutingTable& table, std::int64_t width, const float* copies, float* tokens) {
-  const RoutingShape& shape = table.shape();
-  for (std::int64_t token = 0; token < shape.tokens; ++token) {
-    const std::span<float> to = floats(tokens + token * width, width);
-    std::fill(to.begin(), to.end(), 0.0F);
-    for (std::int64_t choice = 0; choice < shape.per_token; ++choice)
-      if (const std::int64_t at = table.row_of(token, choice); at != RoutingTable::dropped)
-        add(floats(copies + at * width, width), to);
+void copy_routed(const RoutedTokens& tokens, const RoutedRows& rows, const void* from, void* to,
+                 kernels::StreamHandle /*stream*/) {
+  const std::int64_t all = rows_sent(tokens), width = rows.width;
+  const std::span<const float> input = floats(from, tokens.shape.tokens * width);
+  const std::span<float> copies = floats(to, all * width);
+  for (std::int64_t at = 0; at < all; ++at) {
+    const std::span<float> made = row(copies, at, width);
+    if (tokens.copies[at] == RoutedTokens::dropped)
+      std::fill(made.begin(), made.end(), 0.0F);
+    else
+      copy(row(input, tokens.copies[at] / tokens.shape.per_token, width), made);
   }
 }
 
-void sort_copies(const RoutingTable& table, std::int64_t width, const float* came, float* sorted) {
-  for (std::int64_t at = 0; at < table.rows_arrived(); ++at)
-    copy(floats(came + table.came_at(at) * width, width), floats(sorted + at * width, width));
+void sum_routed(const RoutedTokens& tokens, const RoutedRows& rows, const void* from, void* to,
+                kernels::StreamHandle /*stream*/) {
+  const std::span<const float> copies = floats(from, rows_sent(tokens) * rows.width);
+  for (std::int64_t token = 0; token < tokens.shape.tokens; ++token) {
+    const std::span<float> made =
+        row(floats(to, tokens.shape.tokens * rows.width), token, rows.width);
+    std::fill(made.begin(), made.end(), 0.0F);
+    for (std::int64_t choice = 0; choice < tokens.shape.per_token; ++choice)
+      if (const std::int32_t at = row_of(tokens, token, choice); at != RoutedTokens::dropped)
+        add(row(copies, at, rows.width), made);
+  }
 }
 
-void restore_order(const RoutingTable& table, std::int64_t width, const float* sorted,
-                   float* came) {
-  for (std::int64_t at = 0; at < table.rows_arrived(); ++at)
-    copy(floats(sorted + at * width, width), floats(came + table.came_at(at) * width, width));
+void sort_routed(const RoutedTokens& tokens, const RoutedRows& rows, const void* from, void* to,
+                 kernels::StreamHandle /*stream*/) {
+  const std::int64_t elements = *tokens.arrived * rows.width;
+  for (std::int64_t at = 0; at < *tokens.arrived; ++at)
+    copy(row(floats(from, elements), tokens.order[at], rows.width),
+         row(floats(to, elements), at, rows.width));
 }
 
-void weighed_forward(const RoutingTable& table, const RoutedActivation& of, const float* input,
-                     const float* weights, float* output) {
-  const std::int64_t rows = table.rows_arrived();
+void restore_routed(const RoutedTokens& tokens, const RoutedRows& rows, const void* from, void* to,
+                    kernels::StreamHandle /*stream*/) {
+  const std::int64_t elements = *tokens.arrived * rows.width;
+  for (std::int64_t at = 0; at < *tokens.arrived; ++at)
+    copy(row(floats(from, elements), at, rows.width),
+         row(floats(to, elements), tokens.order[at], rows.width));
+}
+
+void weighed_routed(const RoutedTokens& tokens, const RoutedActivation& of, const void* input,
+                    const float* weights, void* output, kernels::StreamHandle /*stream*/) {
+  const std::int64_t rows = *tokens.arrived;
   if (rows == 0) return;
   const std::int64_t inputs = of.width * (is_gated(of.function) ? 2 : 1);
   const std::span<float> y = floats(output, rows * of.width);
   activation_forward(of.function, of.width, floats(input, rows * inputs), y);
   for (std::int64_t at = 0; at < rows; ++at)
-    array(row(y, at, of.width)) *= weights[table.came_at(at)];
+    array(row(y, at, of.width)) *= weights[tokens.order[at]];
 }
 
 // ReLU keeps its output, from which its weight has to be divided out.
-void weighed_backward(const RoutingTable& table, const RoutedActivation& of,
-                      const kernels::WeighedBackward& operands) {
+void weighed_routed_backward(const RoutedTokens& tokens, const RoutedActivation& of,
+                             const kernels::WeighedBackward& operands,
+                             kernels::StreamHandle /*stream*/) {
   const bool from_output = of.function == sim::Function::relu;
   const std::int64_t inputs = of.width * (is_gated(of.function) ? 2 : 1);
   const auto* saved = static_cast<const float*>(operands.saved);
   const auto* gradient = static_cast<const float*>(operands.gradient);
   auto* input_gradient = static_cast<float*>(operands.input_gradient);
   std::vector<float> scaled(index(of.width)), value(index(of.width));
-  for (std::int64_t at = 0; at < table.rows_arrived(); ++at) {
-    const std::int64_t came = table.came_at(at);
+  for (std::int64_t at = 0; at < *tokens.arrived; ++at) {
+    const std::int32_t came = tokens.order[at];
     const float weight = operands.weights[came];
     const std::span<const float> x = floats(saved + at * inputs, inputs);
     const std::span<const float> dy = floats(gradient + at * of.width, of.width);
@@ -247,18 +318,11 @@ void weighed_backward(const RoutingTable& table, const RoutedActivation& of,
   }
 }
 
-}  // namespace
-
+#define STEPCAST_KERNEL(name) .name = host::name,
 const kernels::RoutedTable& host_routed() {
-  static constexpr kernels::RoutedTable table{.choose = choose,
-                                              .choose_backward = choose_backward,
-                                              .copy_tokens = copy_tokens,
-                                              .sum_copies = sum_copies,
-                                              .sort_copies = sort_copies,
-                                              .restore_order = restore_order,
-                                              .weighed_forward = weighed_forward,
-                                              .weighed_backward = weighed_backward};
+  static constexpr kernels::RoutedTable table{STEPCAST_ROUTED_KERNELS(STEPCAST_KERNEL)};
   return table;
 }
+#undef STEPCAST_KERNEL
 
 }  // namespace real::host
