@@ -40,7 +40,7 @@ TEST_CASE("AdamW in double, with masters and without, with decay where it is ask
     w[i] -=
         1e-2 * (m[i] / (1 - std::pow(0.9, 3))) / (std::sqrt(v[i] / (1 - std::pow(0.95, 3))) + 1e-8);
   }
-  const double rounding = moment_dtype == DType::bf16 ? 1.0 / 511 : 1e-6;
+  const double rounding = moment_dtype == DType::bf16 ? 1.0 / 256 : 1e-6;
   CHECK(worst_error(dm.numbers(), m) < rounding);
   CHECK(worst_error(dv.numbers(), v) < rounding);
   CHECK(worst_error(weight.numbers(), w) < (masters ? 1.0 / 256 : 1e-6));

@@ -78,7 +78,7 @@ TEST_CASE("in bf16 losses follow the fp32 run within one percent", "[real_cuda]"
   }
 }
 
-// A moment is off by 2^-9 of itself at most, and so is about an update.
+// A moment is off by 2^-8 of itself at most, and so is about an update.
 TEST_CASE("moments in bf16 train nearly what moments in fp32 do, whatever shards them",
           "[real_cuda]") {
   ToyRun run = base(true);
