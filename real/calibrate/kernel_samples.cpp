@@ -44,6 +44,7 @@ std::vector<std::uint32_t> with_lead_in(const BoundProgram& program, std::uint32
 }
 
 std::vector<Operand> positive_operands(const BoundProgram& program) {
+  const std::int64_t moment = sim::bytes_of(program.plan->layout.moment_dtype);
   std::vector<Operand> found;
   const auto add = [&](const Operand& operand) {
     const auto same = [&](const Operand& other) { return other.offset == operand.offset; };
@@ -51,8 +52,8 @@ std::vector<Operand> positive_operands(const BoundProgram& program) {
       found.push_back(operand);
   };
   for (const BoundBucket& bucket : program.buckets) {
-    // [master,] m, v, of fp32 (engine_problems()).
-    const std::int64_t moments = bucket.owned * 4;
+    // [master,] m, v.
+    const std::int64_t moments = bucket.owned * moment;
     const Operand& all = bucket.optimizer;
     if (all.exists() && all.bytes >= moments)
       add({.offset = all.offset + all.bytes - moments, .bytes = moments});

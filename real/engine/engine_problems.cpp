@@ -162,13 +162,19 @@ bool averages_scaled(const sim::Execution& runs, const sim::Layout& layout) {
           layout.has_servers() || !layout.replica_batches.empty());
 }
 
+bool has_known_moments(const sim::Layout& layout) {
+  const sim::DType dtype = layout.moment_dtype;
+  if (layout.dtype_of_moment(1) != dtype) return false;
+  if (dtype == sim::DType::fp32) return true;
+  return dtype == sim::DType::bf16 && layout.optimizer == sim::OptimizerKind::adam &&
+         !layout.updates_on_servers() && layout.compression != sim::GradientCompression::one_bit;
+}
+
 // Problems of optimizers and their states, and of recomputation.
 void add_state_problems(const sim::Layout& layout, std::vector<std::string>& problems) {
   const bool known =
       layout.optimizer == sim::OptimizerKind::adam || layout.optimizer == sim::OptimizerKind::lamb;
-  if (!known || layout.moment_dtype != sim::DType::fp32 ||
-      layout.dtype_of_moment(1) != sim::DType::fp32)
-    problems.push_back(refusal(Feature::other_optimizers));
+  if (!known || !has_known_moments(layout)) problems.push_back(refusal(Feature::other_optimizers));
   if (layout.state_format != sim::StateFormat::plain)
     problems.push_back(refusal(Feature::state_format));
   if (layout.optimizer == sim::OptimizerKind::muon) problems.push_back(refusal(Feature::muon));

@@ -1,5 +1,5 @@
 // The state of a rank between two steps, by parameter: what a job of other ranks goes on with
-// without a file. Weights, masters and moments are fp32 and come back bit by bit.
+// without a file. Weights, masters and moments are kept in fp32 and come back bit by bit.
 #pragma once
 
 #include <cstdint>

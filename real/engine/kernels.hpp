@@ -421,6 +421,7 @@ void require_finite(const double* value, float* sum, StreamHandle stream);
 //   g = gradient * clip_scale; w -= rate decay w (decay ranges only);
 //   m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 //   w -= rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon).
+// The weight moves by m and v in fp32, also where they are stored in bf16 (round to nearest).
 // Element i of all arrays is element i of the owned range.
 struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, decay = 0.1;
@@ -428,10 +429,11 @@ struct Adam {
 };
 struct AdamState {
   sim::DType weight_dtype = sim::DType::bf16, gradient_dtype = sim::DType::fp32;
+  sim::DType moment_dtype = sim::DType::fp32;  // of m and v; all but adam() take fp32 alone
   void* weight = nullptr;
   float* master = nullptr;  // null: the weight is fp32 and its own master
-  float* m = nullptr;
-  float* v = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
   const void* gradient = nullptr;
   const float* clip_scale = nullptr;  // device scalar; null: 1
   const AdamStep* step = nullptr;     // device; null: from the settings

@@ -71,8 +71,14 @@ std::int64_t place_of(const BoundProgram& bound, const BoundBucket& bucket, Stat
     const bool whole = bucket.weight.bytes > bucket.owned * 4;
     return bucket.weight.offset + ((whole ? bucket.owned_first : 0) + element) * 4;
   }
-  const std::int64_t index = static_cast<std::int64_t>(kind) - (masters ? 0 : 1);
-  return bucket.optimizer.offset + (index * bucket.owned + element) * 4;
+  if (kind == StateKind::master) return bucket.optimizer.offset + element * 4;
+  const std::int64_t before = kind == StateKind::second_moment ? bucket.owned : 0;
+  return bucket.optimizer.offset + (masters ? bucket.owned * 4 : 0) +
+         (before + element) * sim::bytes_of(bound.plan->layout.moment_dtype);
+}
+
+sim::DType format_of(const BoundProgram& bound, StateKind kind) {
+  return kind == StateKind::master ? sim::DType::fp32 : bound.plan->layout.moment_dtype;
 }
 
 // Elements of a bucket: those held begin with `start`, a piece `at` elements behind that.
@@ -154,13 +160,23 @@ void write_values(Backend& backend, std::int64_t offset, sim::DType dtype,
 
 void read_owned(const BoundProgram& bound, Backend& backend, std::uint32_t bucket, StateKind kind,
                 std::int64_t first, std::span<float> values) {
-  backend.read(place_of(bound, bound.buckets[bucket], kind, first), std::as_writable_bytes(values));
+  const std::int64_t place = place_of(bound, bound.buckets[bucket], kind, first);
+  if (format_of(bound, kind) == sim::DType::fp32)
+    return backend.read(place, std::as_writable_bytes(values));
+  std::vector<std::uint16_t> narrow(values.size());
+  backend.read(place, std::as_writable_bytes(std::span{narrow}));
+  std::transform(narrow.begin(), narrow.end(), values.begin(), [](std::uint16_t bits) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  });
 }
 
 void write_moments(const BoundProgram& bound, Backend& backend, std::uint32_t bucket,
                    StateKind kind, std::int64_t first, std::span<const float> values) {
   SIM_CHECK(kind != StateKind::master, bucket);
-  backend.write(place_of(bound, bound.buckets[bucket], kind, first), std::as_bytes(values));
+  const std::int64_t place = place_of(bound, bound.buckets[bucket], kind, first);
+  const sim::DType dtype = format_of(bound, kind);
+  if (dtype == sim::DType::fp32) return backend.write(place, std::as_bytes(values));
+  write_values(backend, place, dtype, {values.begin(), values.end()});
 }
 
 }  // namespace real

@@ -34,7 +34,7 @@ class BucketPieces {
 std::vector<BucketPieces> bucket_pieces(const BoundProgram& bound,
                                         const std::vector<Parameter>& parameters);
 
-// The fp32 numbers that Adam keeps, in their order in BoundBucket::optimizer.
+// The numbers that Adam keeps, in their order in BoundBucket::optimizer.
 enum class StateKind : std::uint8_t { master, first_moment, second_moment };
 
 // work(first, count) for equal shares of [0, size), on so many threads at once.
@@ -53,7 +53,7 @@ void write_values(Backend& backend, std::int64_t offset, sim::DType dtype,
                   std::vector<float> values);
 
 // Elements of the owned part of a bucket, counted from its start. `master`: the weights themselves
-// where there are no masters.
+// where there are no masters. Moments in bf16 come and go as fp32.
 void read_owned(const BoundProgram& bound, Backend& backend, std::uint32_t bucket, StateKind kind,
                 std::int64_t first, std::span<float> values);
 void write_moments(const BoundProgram& bound, Backend& backend, std::uint32_t bucket,

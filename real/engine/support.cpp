@@ -212,10 +212,13 @@ constexpr std::array rows{
     SupportRow{optimizer, "AdamW", "optimizer", runs(equivalence), runs(on_cuda)},
     SupportRow{Feature::lamb, "LAMB", "optimizer", runs("property/compressed_training_test.cpp"),
                runs(on_cuda)},
-    none(other_optimizers, "Other optimizers, moments in other formats",
-         "optimizer, moment_dtype, second_moment_dtype",
-         "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, moments in "
-         "fp32"),
+    SupportRow{bf16_moments, "Both moments in bf16", "moment_dtype", runs(on_cuda), runs(on_cuda)},
+    none(
+        other_optimizers, "Other optimizers, moments in other formats",
+        "optimizer, moment_dtype, second_moment_dtype",
+        "layout.optimizer, layout.moment_dtype: the engine updates with Adam or LAMB, both moments "
+        "in fp32, or with Adam in bf16; on servers and with compression.gradients one_bit in fp32 "
+        "alone"),
     none(Feature::state_format, "Quantised moments", "state_format",
          "layout.state_format: the engine keeps moments as numbers; allowed: plain"),
     none(muon, "Muon", "optimizer",

@@ -79,6 +79,7 @@ enum class Feature : std::uint8_t {
   eight_bit_rest,
   optimizer,
   lamb,
+  bf16_moments,
   other_optimizers,
   state_format,
   muon,

@@ -119,8 +119,8 @@ void lamb(const Adam& settings, const AdamState& state, std::span<const BoundTen
         const Part<W, G> part{tensor.count,
                               as<W>(state.weight) + at,
                               state.master != nullptr ? state.master + at : nullptr,
-                              state.m + at,
-                              state.v + at,
+                              as<float>(state.m) + at,
+                              as<float>(state.v) + at,
                               as<G>(state.gradient) + at};
         update(constants, state, part, static_cast<double*>(workspace.memory), stream);
       }

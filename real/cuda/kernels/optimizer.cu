@@ -84,7 +84,7 @@ __device__ __forceinline__ float adam_element(const AdamConstants& c, float g, b
   return w - c.rate * (m / c.correction1) / (sqrtf(v / c.correction2) + c.epsilon);
 }
 
-template <int count, class W, class G>
+template <int count, class W, class G, class M>
 __global__ void adam_kernel(AdamConstants c, AdamState state, std::int64_t vectors,
                             DecayRanges ranges) {
   if (state.gate != nullptr && !is_finite(*state.gate)) return;
@@ -96,12 +96,14 @@ __global__ void adam_kernel(AdamConstants c, AdamState state, std::int64_t vecto
   const float clip = state.clip_scale != nullptr ? *state.clip_scale : 1.0f;
   auto* weight = static_cast<W*>(state.weight);
   const auto* gradient = static_cast<const G*>(state.gradient);
+  auto* first = static_cast<M*>(state.m);
+  auto* second = static_cast<M*>(state.v);
   for (std::int64_t i = global_thread(); i < vectors; i += global_threads()) {
     const std::int64_t at = i * count;
     float g[count], w[count], m[count], v[count];
     load(gradient + at, g);
-    load(state.m + at, m);
-    load(state.v + at, v);
+    load(first + at, m);
+    load(second + at, v);
     if (state.master != nullptr) {
       load(state.master + at, w);
     } else {
@@ -110,8 +112,8 @@ __global__ void adam_kernel(AdamConstants c, AdamState state, std::int64_t vecto
 #pragma unroll
     for (int j = 0; j < count; ++j)
       w[j] = adam_element(c, g[j] * clip, decays(ranges, at + j), w[j], m[j], v[j]);
-    store(m, state.m + at);
-    store(v, state.v + at);
+    store(m, first + at);
+    store(v, second + at);
     if (state.master != nullptr) store(w, state.master + at);
     store(w, weight + at);
   }
@@ -189,16 +191,19 @@ void adam(const Adam& settings, const AdamState& state, std::int64_t elements,
     using W = typename decltype(weight_type)::type;
     with_type("adam", state.gradient_dtype, [&](auto gradient_type) {
       using G = typename decltype(gradient_type)::type;
-      const std::int64_t items = vectors ? elements / 4 : elements;
-      const Shape shape{.name = "adam",
-                        .blocks = {stride_blocks(items, block_threads)},
-                        .threads = block_threads,
-                        .stream = stream};
-      if (vectors) {
-        launch(shape, adam_kernel<4, W, G>, constants, state, items, decay_ranges);
-      } else {
-        launch(shape, adam_kernel<1, W, G>, constants, state, items, decay_ranges);
-      }
+      with_type("adam", state.moment_dtype, [&](auto moment_type) {
+        using M = typename decltype(moment_type)::type;
+        const std::int64_t items = vectors ? elements / 4 : elements;
+        const Shape shape{.name = "adam",
+                          .blocks = {stride_blocks(items, block_threads)},
+                          .threads = block_threads,
+                          .stream = stream};
+        if (vectors) {
+          launch(shape, adam_kernel<4, W, G, M>, constants, state, items, decay_ranges);
+        } else {
+          launch(shape, adam_kernel<1, W, G, M>, constants, state, items, decay_ranges);
+        }
+      });
     });
   });
 }

@@ -25,7 +25,7 @@ Launch KernelLaunches::lamb(const BoundOp& op) {
     piece.state = adam_piece(i).state;
     piece.tensors = bucket.tensors;
     if (!one_bit || !bucket.residual.exists()) continue;
-    piece.kept.fresh = piece.state.v + bucket.owned;
+    piece.kept.fresh = static_cast<float*>(piece.state.v) + bucket.owned;
     piece.kept.numbers = lamb_numbers(bucket);
   }
   const auto update = [pieces, settings = adam_settings(), space = workspace(op),

@@ -168,19 +168,22 @@ KernelLaunches::AdamPiece KernelLaunches::adam_piece(std::size_t index) const {
   const bool masters = layout.master_weights;
   const BoundBucket& bucket = parts_.program.buckets[index];
   const bool on_host = bucket.host_gradient.exists();
-  auto* state = reinterpret_cast<float*>(at(bucket.optimizer));
+  std::byte* state = at(bucket.optimizer);
+  const std::int64_t moment = sim::bytes_of(layout.moment_dtype);
   const bool fresh = layout.compression == sim::GradientCompression::one_bit_lamb;
-  SIM_CHECK(bucket.optimizer.bytes == bucket.owned * ((masters ? 12 : 8) + (fresh ? 4 : 0)),
-            bucket.optimizer.bytes);
-  float* m = state + (masters ? bucket.owned : 0);
+  SIM_CHECK(
+      bucket.optimizer.bytes == bucket.owned * ((masters ? 4 : 0) + 2 * moment + (fresh ? 4 : 0)),
+      bucket.optimizer.bytes);
+  std::byte* m = state + (masters ? bucket.owned * 4 : 0);
   return {
       .state = {.weight_dtype = layout.activation_dtype,
                 .gradient_dtype = layout.gradient_dtype,
+                .moment_dtype = layout.moment_dtype,
                 .weight = on_host ? at(bucket.host_weight)
                                   : owned_part(bucket, bucket.weight, layout.activation_dtype),
-                .master = masters ? state : nullptr,
+                .master = masters ? reinterpret_cast<float*>(state) : nullptr,
                 .m = m,
-                .v = m + bucket.owned,
+                .v = m + bucket.owned * moment,
                 .gradient = on_host ? at(bucket.host_gradient)
                                     : owned_part(bucket, bucket.gradient, layout.gradient_dtype),
                 .clip_scale = parts_.memory.clip_scale,

@@ -132,8 +132,8 @@ void adam(const kernels::Adam& settings, const kernels::AdamState& state, std::i
   const Out weight{state.weight_dtype, state.weight, elements};
   const In gradient{state.gradient_dtype, state.gradient, elements};
   const Out master{DType::fp32, state.master, elements};
-  const Out m{DType::fp32, state.m, elements};
-  const Out v{DType::fp32, state.v, elements};
+  const Out m{state.moment_dtype, state.m, elements};
+  const Out v{state.moment_dtype, state.v, elements};
   const auto update = [&](std::int64_t first, std::int64_t count, double decayed) {
     if (count == 0) return;
     const auto part = [&](auto all) {

@@ -402,6 +402,8 @@ void one_bit_update(const kernels::Adam& settings, const kernels::AdamState& sta
   auto* weights = static_cast<float*>(state.weight);
   float* master = state.master != nullptr ? state.master : weights;
   const auto* gradient = static_cast<const float*>(state.gradient);
+  auto* m = static_cast<float*>(state.m);
+  const auto* v = static_cast<const float*>(state.v);
   const auto rate = static_cast<float>(state.step != nullptr ? state.step->rate : settings.rate);
   const auto epsilon = static_cast<float>(settings.epsilon);
   for (std::int64_t range = 0; range < decay_ranges.count; ++range) {
@@ -410,8 +412,8 @@ void one_bit_update(const kernels::Adam& settings, const kernels::AdamState& sta
       master[i] -= rate * static_cast<float>(settings.decay) * master[i];
   }
   for (std::int64_t i = 0; i < elements; ++i) {
-    state.m[i] = gradient[i];
-    master[i] -= rate * gradient[i] / (std::sqrt(state.v[i]) + epsilon);
+    m[i] = gradient[i];
+    master[i] -= rate * gradient[i] / (std::sqrt(v[i]) + epsilon);
     weights[i] = master[i];
   }
 }

@@ -30,12 +30,13 @@ struct Part {
 
 Part part_of(const kernels::Adam& settings, const kernels::AdamState& state,
              const BoundTensor& tensor) {
-  SIM_CHECK(state.weight_dtype == sim::DType::fp32 && state.gradient_dtype == sim::DType::fp32);
+  SIM_CHECK(state.weight_dtype == sim::DType::fp32 && state.gradient_dtype == sim::DType::fp32 &&
+            state.moment_dtype == sim::DType::fp32);
   auto* weight = static_cast<float*>(state.weight) + tensor.first;
   return {.weight = state.master != nullptr ? state.master + tensor.first : weight,
           .copy = weight,
-          .m = state.m + tensor.first,
-          .v = state.v + tensor.first,
+          .m = static_cast<float*>(state.m) + tensor.first,
+          .v = static_cast<float*>(state.v) + tensor.first,
           .gradient = static_cast<const float*>(state.gradient) + tensor.first,
           .count = tensor.count,
           .decay = tensor.decayed ? static_cast<float>(settings.decay) : 0.0F,

@@ -57,6 +57,13 @@ TEST_CASE("in fp32 the kernels of the GPU train what the host trains", "[real_cu
   check_equal(run_toy(run), reference_of(run), 1e-5);
 }
 
+TEST_CASE("with moments in bf16 the kernels of the GPU train what the host trains",
+          "[real_cuda_emulated]") {
+  ToyRun run = run_of({"ZeRO-1", true});
+  run.layout.moment_dtype = sim::DType::bf16;
+  check_equal(run_toy(run), reference_of(run), 1e-5);
+}
+
 // The tolerance of equivalence_test.cpp, for its reason.
 TEST_CASE("in bf16 the losses of the GPU's kernels follow the host's fp32 within one percent",
           "[real_cuda_emulated]") {

@@ -106,6 +106,17 @@ TEST_CASE("a checkpoint comes back bit by bit under its own and under other layo
   check_same(saved.resumed(other), saved.whole);
 }
 
+TEST_CASE("moments in bf16 come back bit by bit under other layouts, and as fp32", "[checkpoint]") {
+  const Saved saved{{}, [](sim::Layout& layout) { layout.moment_dtype = sim::DType::bf16; }};
+  check_same(saved.resumed(saved.layout), saved.whole);
+  sim::Layout other = saved.layout;
+  other.master_weights = !other.master_weights;
+  other.tensor_parallel = 1;
+  check_same(saved.resumed(other), saved.whole);
+  other.moment_dtype = sim::DType::fp32;
+  check_same(saved.resumed(other), saved.whole);
+}
+
 TEST_CASE("a checkpoint of a mixture comes back under any share of the experts",
           "[checkpoint][experts]") {
   Saved saved{{.llama = true, .experts = 4, .shared = true, .dense_first = true},
