@@ -16,6 +16,8 @@ const std::vector<Case>& coded_cases() {
       {"data parallel, ZeRO-3",
        [](ToyRun& r) { r.layout.data_parallel = 2, r.layout.zero_stage = 3; }},
       {"tensor parallel", [](ToyRun& r) { r.layout.tensor_parallel = 2; }},
+      {"context parallel",
+       [](ToyRun& r) { r.layout.context_parallel = 2, r.layout.micro_batch = 2; }},
       {"ZB-H1, recomputed",
        [](ToyRun& r) {
          r.layout.pipeline_parallel = 2;
