@@ -58,7 +58,7 @@ struct RoutedScores {
   sim::DType dtype = sim::DType::fp32;  // of the scores
 };
 // Chooses, and fills all but what comes from other ranks; where experts are padded, `came` as well.
-// Of experts beyond their capacity those choices stay that have the largest weights, of equal ones
+// Experts beyond their capacity keep the choices that have the largest weights, of equal ones
 // the first (Megatron-LM's moe_token_drop_policy "probs"). `kept`: fp32 [tokens, experts]:
 // softmaxes over all experts, or sigmoids. `weights`: of the rows that are sent, zero for those
 // that pad.

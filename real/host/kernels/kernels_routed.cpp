@@ -102,7 +102,7 @@ void score_token(RouterScore score, std::span<const float> scores, std::span<flo
   array(kept) /= array(kept).sum();
 }
 
-// What the weights of a token's choices are divided by: the sum of those that are chosen.
+// divisor_of() is what the weights of a token's choices are divided by: the sum of those chosen.
 float divisor_of(const RoutedTokens& tokens, std::int64_t token, std::span<const float> kept) {
   if (tokens.shape.per_token == 1) return 1;
   float sum = 0;
@@ -111,7 +111,7 @@ float divisor_of(const RoutedTokens& tokens, std::int64_t token, std::span<const
   return sum;
 }
 
-// Of an expert beyond its capacity, whose copies lose their rows.
+// drop() takes their rows from the copies that an expert has beyond its capacity.
 void drop(const RoutedTokens& tokens, std::int64_t expert) {
   const RoutingShape& shape = tokens.shape;
   if (tokens.chosen[expert] > shape.capacity) {
@@ -128,6 +128,11 @@ void drop(const RoutedTokens& tokens, std::int64_t expert) {
   tokens.sent[expert] = shape.padded ? capacity : std::min(tokens.chosen[expert], capacity);
 }
 
+std::int64_t rows_sent(const RoutedTokens& tokens) {
+  const auto sent = list(tokens.sent, tokens.shape.experts);
+  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
+}
+
 // Gives each copy its row.
 void place(const RoutedTokens& tokens) {
   const RoutingShape& shape = tokens.shape;
@@ -142,8 +147,7 @@ void place(const RoutedTokens& tokens) {
       drop(tokens, expert);
   std::vector<std::int32_t> next(sent.size(), 0);
   std::exclusive_scan(sent.begin(), sent.end(), next.begin(), 0);
-  const std::int32_t all = std::accumulate(sent.begin(), sent.end(), 0);
-  std::fill_n(tokens.copies, all, RoutedTokens::dropped);
+  std::fill_n(tokens.copies, rows_sent(tokens), RoutedTokens::dropped);
   for (std::int64_t copy = 0; copy < shape.copies(); ++copy) {
     if (tokens.rows[copy] == RoutedTokens::dropped) continue;
     tokens.rows[copy] = next[index(tokens.experts[copy])]++;
@@ -153,11 +157,6 @@ void place(const RoutedTokens& tokens) {
     std::fill_n(tokens.came, shape.sources() * shape.held(), sent[0]);
   else if (shape.parts == 1)
     std::copy(sent.begin(), sent.end(), tokens.came + shape.share * shape.held());
-}
-
-std::int64_t rows_sent(const RoutedTokens& tokens) {
-  const auto sent = list(tokens.sent, tokens.shape.experts);
-  return std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
 }
 
 }  // namespace
@@ -183,13 +182,14 @@ void choose_by_scores(const RoutedTokens& tokens, const RoutedScores& how, const
           made[index(order[index(choice)])] / divisor;
   }
   place(tokens);
-  for (std::int64_t at = 0; at < rows_sent(tokens); ++at) {
+  const std::int64_t sent = rows_sent(tokens);
+  for (std::int64_t at = 0; at < sent; ++at) {
     const std::int32_t copy = tokens.copies[at];
     weights[at] = copy == RoutedTokens::dropped ? 0 : tokens.weights[copy];
   }
 }
 
-// Of w_e = p_e / S, d p_e = (d w_e - sum over f of w_f d w_f) / S; of one choice, w = p. Behind
+// d p_e = (d w_e - sum over f of w_f d w_f) / S where w_e = p_e / S; of one choice, w = p. Behind
 // softmaxes d score_e = p_e (d p_e - sum over f of p_f d p_f), of all experts; behind sigmoids
 // p_e (1 - p_e) d p_e.
 void choose_by_scores_backward(const RoutedTokens& tokens, const RoutedScores& how,
